@@ -1,0 +1,68 @@
+//! Whether this machine can carry a testbed, and installing the few tools that must come from its package manager.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+
+use crate::command::run;
+use crate::progress::Progress;
+
+const INSTEAD: &str =
+    "use another cluster instead: E2E_EXTERNAL=1 KUBECONFIG=<file of kind, k3d or a spare cluster> make test-e2e";
+
+/// Tools that testbed and image recipes call, and the Debian packages that have them.
+const TOOLS: &[(&str, &str)] = &[
+    ("ip", "iproute2"),
+    ("iptables", "iptables"),
+    ("conntrack", "conntrack"),
+    ("nsenter", "util-linux"),
+    ("mkfs.xfs", "xfsprogs"),
+    ("losetup", "mount"),
+    ("gcc", "gcc"),
+    ("mmdebstrap", "mmdebstrap"),
+    ("buildah", "buildah"),
+];
+
+/// Refuses in one sentence what cannot work.
+pub fn check() -> Result<()> {
+    if !cfg!(target_os = "linux") {
+        bail!("a testbed needs Linux; {INSTEAD}");
+    }
+    if !rustix::process::geteuid().is_root() {
+        bail!("a testbed needs root (it makes network namespaces and mounts): run `sudo -E make …`, or {INSTEAD}");
+    }
+    for hierarchy in ["memory", "cpuset", "pids"] {
+        if !Path::new(crate::cgroups::ROOT).join(hierarchy).is_dir() {
+            bail!(
+                "a testbed needs the cgroup v1 hierarchy {hierarchy} mounted under {}; {INSTEAD}",
+                crate::cgroups::ROOT
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Installs the tools that are missing.
+pub fn install_tools(progress: &Progress) -> Result<()> {
+    let missing: Vec<&str> = TOOLS.iter().filter(|(tool, _)| !on_path(tool)).map(|(_, package)| *package).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    if !on_path("apt-get") {
+        bail!(
+            "these packages are missing and this machine has no apt-get: {}; install them, or {INSTEAD}",
+            missing.join(" ")
+        );
+    }
+    progress.say(&format!("installing {}", missing.join(", ")));
+    run("apt-get", &["update", "-qq"]).context("apt-get update failed: is a Debian mirror in reach?")?;
+    let options = ["install", "-y", "-qq", "--no-install-recommends"];
+    run("apt-get", &[&options, missing.as_slice()].concat())
+        .with_context(|| format!("install by hand: {}", missing.join(" ")))?;
+    Ok(())
+}
+
+fn on_path(tool: &str) -> bool {
+    let path = std::env::var("PATH").unwrap_or_default();
+    path.split(':').chain(["/usr/sbin", "/sbin"]).any(|folder| Path::new(folder).join(tool).exists())
+}

@@ -1,0 +1,176 @@
+//! `testbed`: a real multi-node Kubernetes on one Linux machine. See docs/testbed.md.
+
+mod cache;
+mod cgroups;
+mod command;
+mod control;
+mod control_plane;
+mod dns;
+mod host;
+mod images;
+mod init;
+mod journal;
+mod layout;
+mod lifecycle;
+mod network;
+mod node;
+mod parts;
+mod pki;
+mod pod;
+mod progress;
+mod show;
+mod supervisor;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, ensure};
+use clap::{Parser, Subcommand};
+
+use control::Request;
+use layout::{Dir, Testbed};
+use progress::Progress;
+
+/// A real multi-node Kubernetes on this machine: control plane and nodes are processes in network namespaces.
+#[derive(Parser)]
+#[command(version, max_term_width = 100)]
+struct Cli {
+    /// Which testbed; several can run side by side.
+    #[arg(long, global = true, default_value = "main", env = "TESTBED_NAME")]
+    name: String,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Start a testbed and wait until its nodes are Ready and DNS answers. What is missing is installed and built first.
+    Up {
+        /// How many nodes, from 1 to 20.
+        #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=i64::from(layout::MAX_NODES)))]
+        nodes: u8,
+        /// An optional part to have in bin/ as well; may be given several times.
+        #[arg(long = "with", value_name = "PART", value_parser = clap::builder::PossibleValuesParser::new(parts::OPTIONAL_NAMES))]
+        with: Vec<String>,
+    },
+    /// Take a testbed down and remove everything of it.
+    Down,
+    /// Show the parts and nodes.
+    Status {
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the path of the administrator's kubeconfig.
+    Kubeconfig,
+    /// Bring image archives onto all nodes.
+    Load {
+        #[arg(required = true)]
+        archives: Vec<PathBuf>,
+    },
+    /// Show the end of a part's log; without a part, list the parts that have one.
+    Logs {
+        part: Option<String>,
+        /// How many lines.
+        #[arg(short = 'n', long, default_value_t = 50)]
+        lines: usize,
+    },
+    /// Break a node, or mend it.
+    Node {
+        #[command(subcommand)]
+        verb: NodeVerb,
+    },
+    /// Break a pod.
+    Pod {
+        #[command(subcommand)]
+        verb: PodVerb,
+    },
+    #[command(hide = true)]
+    Init,
+    #[command(hide = true)]
+    Supervise,
+}
+
+#[derive(Subcommand)]
+enum NodeVerb {
+    /// Like a power cut: the kubelet, the container runtime and all pods die at once.
+    Stop { node: String },
+    /// Power on again.
+    Start { node: String },
+    /// Take the node off the network; packets to and from it vanish.
+    Cut { node: String },
+    /// Put it back.
+    Heal { node: String },
+}
+
+#[derive(Subcommand)]
+enum PodVerb {
+    /// SIGKILL a container's main process from outside.
+    Kill {
+        /// <namespace>/<pod>
+        pod: String,
+        /// Which container; the first by default.
+        #[arg(long)]
+        container: Option<String>,
+    },
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("testbed: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: Cli) -> Result<()> {
+    let progress = Progress::start();
+    layout::check_name(&cli.name)?;
+    let name = cli.name.as_str();
+    match cli.verb {
+        Verb::Up { nodes, with } => {
+            lifecycle::up(name, nodes, &with, &progress)?;
+            progress.say(&format!("up: export KUBECONFIG={}", Dir::of(name).kubeconfig().display()));
+            Ok(())
+        }
+        Verb::Down => lifecycle::down(name, &progress),
+        Verb::Status { json } => show::status(&running(name)?, json),
+        Verb::Kubeconfig => {
+            println!("{}", running(name)?.dir().kubeconfig().display());
+            Ok(())
+        }
+        Verb::Load { archives } => images::load(&running(name)?, &archives, |what| progress.say(what)),
+        Verb::Logs { part, lines } => show::logs(&Dir::of(name), part.as_deref(), lines),
+        Verb::Node { verb } => break_node(name, verb, &progress),
+        Verb::Pod { verb: PodVerb::Kill { pod, container } } => {
+            pod::kill(&running(name)?, &pod, container.as_deref(), &progress)
+        }
+        Verb::Init => init::init(name),
+        Verb::Supervise => init::supervise(name),
+    }
+}
+
+fn break_node(name: &str, verb: NodeVerb, progress: &Progress) -> Result<()> {
+    let (request, node, done) = match verb {
+        NodeVerb::Stop { node } => (Request::StopNode(node.clone()), node, "is stopped"),
+        NodeVerb::Start { node } => (Request::StartNode(node.clone()), node, "is started"),
+        NodeVerb::Cut { node } => (Request::CutNode(node.clone()), node, "is cut off"),
+        NodeVerb::Heal { node } => (Request::HealNode(node.clone()), node, "is back on the network"),
+    };
+    control::ask(&running(name)?.dir(), &request)?;
+    progress.say(&format!("{node} {done}"));
+    Ok(())
+}
+
+/// The testbed, if it is up.
+fn running(name: &str) -> Result<Testbed> {
+    let others = layout::all().into_iter().filter(|other| lifecycle::alive(other)).collect::<Vec<_>>();
+    let hint = if others.is_empty() {
+        "start it with `make testbed-up`".into()
+    } else {
+        format!("running are: {}", others.join(", "))
+    };
+    ensure!(lifecycle::alive(name), "testbed {name} is not running; {hint}");
+    Testbed::read(name).context("the testbed is only just starting")
+}
