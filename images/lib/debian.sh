@@ -87,10 +87,10 @@ upstream_version() { # folder, package
 }
 
 # A tag must tell the truth, so a release that moved on stops the build instead of changing what the tag means.
-require_version() { # folder, package, wanted, variable to change
+require_version() { # folder, package, wanted version or the numbers it begins with, variable to change
   local found
   found=$(upstream_version "$1" "$2")
-  [[ $found == "$3" ]] || die "$name: $2 is at version $found in this Debian release, not $3; change the tag of $4 in images/versions.env to match"
+  [[ $found == "$3" || $found == "$3".* ]] || die "$name: $2 is at version $found in this Debian release, not $3; change the tag of $4 in images/versions.env to match"
 }
 
 # Unpacks <folder>/debs into a root file system with a merged /usr, and notes each package where vulnerability scanners look.

@@ -8,10 +8,11 @@ valkey_packages=(base-files valkey-tools bash coreutils dash grep libc-bin sed)
 valkey_inputs() { printf 'suite %s\n' "$(suite_of "$1")"; }
 
 valkey_build() { # image, work folder
-  local name=$1 work=$2 rootfs=$2/rootfs reference
+  local name=$1 work=$2 rootfs=$2/rootfs reference version
   reference=$(reference_of "$name")
   fetch_packages "$(suite_of "$name")" "$work/apt" "${valkey_packages[@]}"
   require_version "$work/apt" valkey-tools "${reference##*:}" "$(variable_of "$name" IMAGE)"
+  version=$(upstream_version "$work/apt" valkey-tools)
   unpack_packages "$work/apt" "$rootfs"
   trim "$rootfs"
   write_accounts "$rootfs" valkey 999 /data
@@ -19,7 +20,7 @@ valkey_build() { # image, work folder
   install -d -m 1777 "$rootfs/data"
   step "running the server once" "a shared library it needs is not among the packages"
   run_unpacked "$rootfs" /usr/bin/valkey-server --version
-  write_archive "$work" "$rootfs" "$(valkey_config "${reference##*:}")" "$reference" "${reference%.*}"
+  write_archive "$work" "$rootfs" "$(valkey_config "$version")" "$reference" "${reference%:*}:$version"
 }
 
 # One binary is the server, Sentinel and both checkers; the name it is called by decides.

@@ -87,6 +87,7 @@ impl Inside {
         self.apply_dns_service()?;
         self.start_agent()?;
         self.await_nodes()?;
+        self.await_service_account()?;
         step("all nodes are Ready")?;
         self.await_dns()?;
         step("DNS answers")
@@ -185,6 +186,13 @@ impl Inside {
             );
             Ok(())
         })
+    }
+
+    /// No pod is admitted to a namespace before the controller manager has made its service account.
+    fn await_service_account(&self) -> Result<()> {
+        let dir = self.testbed.dir();
+        let check = || control_plane::kubectl(&dir, &["get", "serviceaccount", "default", "-n", "default"]).map(drop);
+        self.supervisor.wait_for("kube-controller-manager", 30, check)
     }
 
     /// Asked through the Service, as pods do: this needs CoreDNS, the endpoint and a node's kube-proxy.
