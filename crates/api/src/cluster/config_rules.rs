@@ -1,0 +1,106 @@
+//! The rules of `spec.config`, made from the parameter table. Pure; used by the schema of the spec.
+
+use super::rules::{at, explained, literals, rule};
+use crate::parameters::{self, GROUPS, Group, Parameter};
+use schemars::{Schema, SchemaGenerator, json_schema};
+use serde_json::Value;
+
+/// Bounds that keep the API server's cost estimate of the rules low; far above what a configuration needs.
+const MOST_PARAMETERS: usize = 100;
+const LONGEST_VALUE: usize = 512;
+
+pub fn schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "maxProperties": MOST_PARAMETERS,
+        "additionalProperties": { "type": "string", "maxLength": LONGEST_VALUE },
+        "x-kubernetes-validations": config(),
+    })
+}
+
+fn config() -> Value {
+    let mut rules: Vec<Value> = GROUPS.iter().map(owned).collect();
+    rules.push(unknown());
+    rules.push(alias());
+    rules.push(rule(
+        "self.all(k, !self[k].contains('\\n') && !self[k].contains('\\r'))",
+        "config holds a value with a line break: give each parameter its own key and write the value in one line",
+    ));
+    Value::Array(rules)
+}
+
+fn owned(group: &Group) -> Value {
+    // Names that a prefix covers need no second comparison.
+    let covered = |name: &str| group.prefixes.iter().any(|prefix| name.starts_with(prefix));
+    let held = condition(group.names.iter().copied().filter(|name| !covered(name)), group.prefixes);
+    let ending = format!("cannot be set in spec.config: {}", group.reason);
+    explained(
+        &format!("!self.exists(k, {held})"),
+        &format!("a parameter that {ending}"),
+        &format!("'%s {}'.format([self.filter(k, {held})])", ending.replace('\'', "\\'")),
+    )
+}
+
+fn unknown() -> Value {
+    let listed = parameters::all().iter().map(|parameter| parameter.name);
+    let file_only =
+        GROUPS.iter().flat_map(|group| group.names).copied().filter(|name| parameters::find(name).is_none());
+    // A prefix of ours stands for all names below it, known or not, so that such a key gets one message and not two.
+    let prefixes: Vec<&str> = GROUPS.iter().flat_map(|group| group.prefixes).copied().collect();
+    let covered = |name: &str| prefixes.iter().any(|prefix| name.starts_with(prefix));
+    let condition = condition(listed.chain(file_only).filter(|name| !covered(name)), &prefixes);
+    explained(
+        &format!("self.all(k, {condition})"),
+        "config holds a parameter that neither Valkey 8.1 nor 9.1 has: correct the spelling or leave it out",
+        &format!(
+            "'config holds what is no parameter of Valkey 8.1 or 9.1: %s: correct the spelling or leave it out'\
+             .format([self.filter(k, !({condition}))])"
+        ),
+    )
+}
+
+/// That the key `k` is one of the names or begins with one of the prefixes.
+fn condition<'a>(names: impl IntoIterator<Item = &'a str>, prefixes: &[&str]) -> String {
+    let mut names = names.into_iter().peekable();
+    let list = names.peek().is_some().then(|| format!("k in {}", literals(names)));
+    let begins = prefixes.iter().map(|prefix| format!("k.startsWith('{prefix}')"));
+    list.into_iter().chain(begins).collect::<Vec<_>>().join(" || ")
+}
+
+fn alias() -> Value {
+    let free = parameters::all().iter().filter(|parameter| !GROUPS.iter().any(|group| group.holds(parameter.name)));
+    let pairs: Vec<(&str, &str)> = free.filter_map(|parameter| Some((parameter.name, parameter.alias_of?))).collect();
+    let entries: Vec<String> = pairs.iter().map(|(name, other)| format!("'{name}': '{other}'")).collect();
+    let map = format!("{{{}}}", entries.join(", "));
+    explained(
+        &format!("!self.exists(k, k in {map})"),
+        "config holds an old spelling of a parameter: use the current one",
+        &format!("self.filter(k, k in {map}).map(k, k + ' is another spelling: use ' + {map}[k])[0]"),
+    )
+}
+
+/// Rules of the whole spec: a parameter that the chosen version does not have would keep Valkey from starting.
+pub fn version_rules() -> Vec<Value> {
+    let not_in_8 = names_where(|parameter| parameter.in_8_1.is_none());
+    let not_in_9 = names_where(|parameter| parameter.in_9_1.is_none());
+    vec![
+        missing(r"self.valkeyImage.tag.matches('^v?(8[.]|9[.]0([^0-9]|$))')", &not_in_8, "Valkey 8.1 and 9.0 do"),
+        missing(r"!self.valkeyImage.tag.matches('^v?8[.]')", &not_in_9, "Valkey 9 does"),
+    ]
+}
+
+fn names_where(missing: impl Fn(&Parameter) -> bool) -> Vec<&'static str> {
+    let free = parameters::all().iter().filter(|parameter| parameters::refusal(parameter.name).is_none());
+    free.filter(|parameter| missing(parameter)).map(|parameter| parameter.name).collect()
+}
+
+fn missing(applies: &str, names: &[&str], who: &str) -> Value {
+    let list = literals(names.iter().copied());
+    at(
+        ".config",
+        rule(
+            &format!("!({applies}) || !has(self.config) || !self.config.exists(k, k in {list})"),
+            &format!("config: {who} not have {}: leave it out or choose another valkeyImage.tag", names.join(", ")),
+        ),
+    )
+}

@@ -1,0 +1,109 @@
+//! Container images as the spec names them. Pure.
+
+use super::rules::rule;
+use k8s_openapi::api::core::v1::LocalObjectReference;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// The Valkey image. The tag must begin with the version, because the configuration is written for that version.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ValkeyImage {
+    /// Repository of the image, without a tag.
+    #[serde(default = "valkey_name")]
+    #[schemars(length(max = 255), extend("x-kubernetes-validations" = name_rules()))]
+    pub name: String,
+    /// Tag of the image. It begins with the Valkey version, 8.1 or newer: "9.1", "9.1.2", "9.1.2-alpine", also with a digest
+    /// ("9.1.2@sha256:…"). Write it in quotes: YAML takes 8.1 for a number.
+    #[serde(default = "valkey_tag")]
+    #[schemars(length(max = 255), extend("x-kubernetes-validations" = valkey_tag_rules()))]
+    pub tag: String,
+    /// Secrets of this namespace with the registry's credentials.
+    #[serde(default)]
+    #[schemars(length(max = 16))]
+    pub image_pull_secrets: Vec<LocalObjectReference>,
+}
+
+/// A container image.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Image {
+    /// Repository of the image, without a tag.
+    #[schemars(length(max = 255), extend("x-kubernetes-validations" = name_rules()))]
+    pub name: String,
+    /// Tag of the image, also with a digest ("v1.0@sha256:…"). Write it in quotes if it looks like a number.
+    #[schemars(length(max = 255), extend("x-kubernetes-validations" = tag_rules()))]
+    pub tag: String,
+    /// Secrets of this namespace with the registry's credentials.
+    #[serde(default)]
+    #[schemars(length(max = 16))]
+    pub image_pull_secrets: Vec<LocalObjectReference>,
+}
+
+/// The image of the Prometheus exporter.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ExporterImage {
+    /// Repository of the image, without a tag.
+    #[serde(default = "exporter_name")]
+    #[schemars(length(max = 255), extend("x-kubernetes-validations" = name_rules()))]
+    pub name: String,
+    /// Tag of the image, also with a digest ("v1.69.0@sha256:…").
+    #[serde(default = "exporter_tag")]
+    #[schemars(length(max = 255), extend("x-kubernetes-validations" = tag_rules()))]
+    pub tag: String,
+    /// Secrets of this namespace with the registry's credentials.
+    #[serde(default)]
+    #[schemars(length(max = 16))]
+    pub image_pull_secrets: Vec<LocalObjectReference>,
+}
+
+fn valkey_name() -> String {
+    "docker.io/valkey/valkey".to_owned()
+}
+
+fn valkey_tag() -> String {
+    "9.1.2".to_owned()
+}
+
+fn exporter_name() -> String {
+    "docker.io/oliver006/redis_exporter".to_owned()
+}
+
+fn exporter_tag() -> String {
+    "v1.69.0".to_owned()
+}
+
+impl Default for ValkeyImage {
+    fn default() -> Self {
+        Self { name: valkey_name(), tag: valkey_tag(), image_pull_secrets: Vec::new() }
+    }
+}
+
+impl Default for ExporterImage {
+    fn default() -> Self {
+        Self { name: exporter_name(), tag: exporter_tag(), image_pull_secrets: Vec::new() }
+    }
+}
+
+fn name_rules() -> Value {
+    json!([rule(
+        "self.matches('^([a-zA-Z0-9]([-a-zA-Z0-9.]*[a-zA-Z0-9])?(:[0-9]+)?/)?[a-z0-9]([-a-z0-9._/]*[a-z0-9])?$')",
+        "name must be an image repository without a tag, for example docker.io/valkey/valkey: write the tag into the field tag"
+    )])
+}
+
+fn valkey_tag_rules() -> Value {
+    json!([rule(
+        "self.matches('^v?(8[.][1-9]|9[.][0-9]|[1-9][0-9][.][0-9])[0-9]?([.][0-9]{1,4})?([-_][A-Za-z0-9_.-]*)?(@sha256:[0-9a-f]{64})?$')",
+        "valkeyImage.tag must begin with a Valkey version of 8.1 or newer, for example \"9.1.2\" or \"9.1-alpine\": choose such a tag"
+    )])
+}
+
+fn tag_rules() -> Value {
+    json!([rule(
+        "self.matches('^[A-Za-z0-9_][A-Za-z0-9_.-]*(@sha256:[0-9a-f]{64})?$')",
+        "tag must be an image tag, for example \"v1.0\", optionally with @sha256:… behind it"
+    )])
+}

@@ -1,0 +1,54 @@
+//! Replication and reading from replicas. Pure.
+
+use super::rules::rule;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// How primaries and their replicas work together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Replication {
+    /// Send the data set to a new replica straight from memory instead of through a file on the primary's volume.
+    #[serde(default)]
+    pub diskless_sync: bool,
+    /// A primary refuses writes while fewer replicas than this are connected and in time.
+    /// Left out, it is 1 with two or more replicas per primary and otherwise 0, so that one pod may restart without stopping writes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-kubernetes-validations" = count_rules()))]
+    pub min_replicas_to_write: Option<i32>,
+    /// Seconds of silence after which a replica no longer counts for minReplicasToWrite.
+    #[serde(default = "max_lag")]
+    #[schemars(extend("x-kubernetes-validations" = lag_rules()))]
+    pub min_replicas_max_lag: i32,
+}
+
+/// A Service that leads to the replicas only.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ReadService {
+    /// Whether there is a Service <name>-read for clients that only read.
+    #[serde(default)]
+    pub enabled: bool,
+}
+
+fn max_lag() -> i32 {
+    10
+}
+
+impl Default for Replication {
+    fn default() -> Self {
+        Self { diskless_sync: false, min_replicas_to_write: None, min_replicas_max_lag: max_lag() }
+    }
+}
+
+fn count_rules() -> Value {
+    json!([rule("self >= 0", "replication.minReplicasToWrite must not be negative: 0 switches the check off")])
+}
+
+fn lag_rules() -> Value {
+    json!([rule(
+        "self >= 1 && self <= 3600",
+        "replication.minReplicasMaxLag must be from 1 to 3600 seconds: choose a number in that range"
+    )])
+}

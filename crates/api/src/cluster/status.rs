@@ -1,0 +1,85 @@
+//! What the operator reports about a ValkeyCluster. Pure; bounded in size whatever the cluster's.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What the operator last saw and did.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ValkeyClusterStatus {
+    /// The generation of the spec this status is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// One word for people; programs read the conditions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<Phase>,
+    /// Always "cluster": what kind of Valkey deployment this is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster_type: Option<String>,
+    /// The Valkey version the spec asks for, read from the image tag.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Number of shards the pods are made for.
+    #[serde(default)]
+    pub master_count: i32,
+    /// Replicas of each shard the pods are made for.
+    #[serde(default)]
+    pub replicas_per_master: i32,
+    /// Pods there should be: masterCount * (1 + replicasPerMaster).
+    #[serde(default)]
+    pub replicas: i32,
+    /// Pods that are ready.
+    #[serde(default)]
+    pub ready_replicas: i32,
+    /// Ready pods of all pods, for people: "6/6".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ready_pods: Option<String>,
+    /// Label selector of the pods, for the scale subresource.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selector: Option<String>,
+    /// The StatefulSet that runs the pods.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stateful_set: Option<StatefulSetReference>,
+    /// The exporter and where its metrics are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exporter: Option<ExporterStatus>,
+    /// The state in detail; every type is always there.
+    #[serde(default)]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+    /// What the operator will do next, in words; empty when there is nothing to do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<String>,
+}
+
+/// One word for the state of the cluster. Display only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Phase {
+    Pending,
+    Running,
+    Failed,
+    Updating,
+    Backup,
+    Restore,
+    Unbound,
+}
+
+/// The StatefulSet that runs the pods.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StatefulSetReference {
+    /// Its name, in the namespace of the ValkeyCluster.
+    pub name: String,
+}
+
+/// The exporter and where its metrics are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ExporterStatus {
+    /// Whether the pods have the exporter container.
+    pub enabled: bool,
+    /// Where Prometheus finds the metrics.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metrics_endpoint: Option<String>,
+}

@@ -1,0 +1,49 @@
+//! The CustomResourceDefinition as it is installed: generated from the types, marked as ours. Pure; written out by an example.
+
+use crate::cluster::{ValkeyCluster, name_rules};
+use crate::names::{MANAGER, annotation, label};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{CustomResourceDefinition, JSONSchemaProps};
+use kube_core::CustomResourceExt;
+
+/// The definition of ValkeyCluster, with the mark by which install tells ours from somebody else's.
+pub fn valkey_cluster() -> CustomResourceDefinition {
+    let mut definition = ValkeyCluster::crd();
+    let metadata = &mut definition.metadata;
+    metadata.annotations.get_or_insert_default().insert(annotation::OWNER.to_owned(), MANAGER.to_owned());
+    metadata.labels.get_or_insert_default().insert(label::PART_OF.to_owned(), MANAGER.to_owned());
+    for schema in definition.spec.versions.iter_mut().filter_map(|version| version.schema.as_mut()) {
+        schema.open_api_v3_schema.iter_mut().for_each(add_name_rules);
+    }
+    definition
+}
+
+/// The rules on metadata.name belong to the root, which the derive macro makes.
+fn add_name_rules(root: &mut JSONSchemaProps) {
+    root.x_kubernetes_validations = serde_json::from_value(name_rules()).ok();
+}
+
+/// Whether a definition found in a cluster is ours to replace.
+pub fn is_ours(definition: &CustomResourceDefinition) -> bool {
+    let annotations = definition.metadata.annotations.as_ref();
+    annotations.and_then(|map| map.get(annotation::OWNER)).is_some_and(|owner| owner == MANAGER)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_definition_is_told_from_a_stranger_of_the_same_name() {
+        let mut definition = valkey_cluster();
+        assert!(is_ours(&definition));
+        definition.metadata.annotations = None;
+        assert!(!is_ours(&definition));
+    }
+
+    #[test]
+    fn the_name_rules_are_at_the_root() {
+        let definition = valkey_cluster();
+        let root = definition.spec.versions[0].schema.as_ref().unwrap().open_api_v3_schema.as_ref().unwrap();
+        assert_eq!(root.x_kubernetes_validations.as_ref().unwrap().len(), 2);
+    }
+}

@@ -1,0 +1,15 @@
+//! What the programs of this project and their users agree on. Pure: no IO, no client.
+//! With the feature `crd` (default) also the Kubernetes types; the sidecar does without.
+
+#[cfg(feature = "crd")]
+pub mod cluster;
+#[cfg(feature = "crd")]
+pub mod conditions;
+#[cfg(feature = "crd")]
+pub mod definition;
+pub mod duration;
+pub mod names;
+pub mod node_settings;
+pub mod parameters;
+pub mod quantity;
+pub mod valkey_version;

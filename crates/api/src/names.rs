@@ -1,0 +1,163 @@
+//! Every name other people, programs and later versions rely on: child objects, labels, annotations, containers, ports.
+//! Pure; nobody spells one of these elsewhere.
+
+use std::collections::BTreeMap;
+
+pub const GROUP: &str = "valkey.io";
+pub const VERSION: &str = "v1alpha1";
+pub const API_VERSION: &str = "valkey.io/v1alpha1";
+pub const KIND: &str = "ValkeyCluster";
+
+/// Field manager of everything the operator applies, value of the managed-by label, and owner mark on our CRDs.
+pub const MANAGER: &str = "valkey-operator";
+
+/// Longest name of a ValkeyCluster: `<name>-<revision hash>` must fit a label value, `<name>-headless` a DNS label.
+pub const NAME_LIMIT: usize = 48;
+
+pub mod annotation {
+    /// Names the ValkeyCluster an object belongs to; removing it from the StatefulSet unbinds.
+    pub const CR: &str = "valkey.io/cr";
+    /// On our CRDs: who made them. Install refuses to overwrite a CRD of the same name without it.
+    pub const OWNER: &str = "valkey.io/owner";
+    /// On the pod template: digest over all that needs a restart.
+    pub const RESTART_REVISION: &str = "valkey.io/restart-revision";
+    /// On the pod template: the same, field by field, so that what is pending can be named.
+    pub const RESTART_INPUTS: &str = "valkey.io/restart-inputs";
+    /// On running pods, never on the template: digest of the settings. A changed pod makes the kubelet refresh its volumes at
+    /// once instead of within a minute or more.
+    pub const SETTINGS_REVISION: &str = "valkey.io/settings-revision";
+}
+
+pub mod label {
+    pub const NAME: &str = "app.kubernetes.io/name";
+    pub const INSTANCE: &str = "app.kubernetes.io/instance";
+    pub const COMPONENT: &str = "app.kubernetes.io/component";
+    pub const PART_OF: &str = "app.kubernetes.io/part-of";
+    pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+    /// `primary` or `replica`, kept current on every pod.
+    pub const ROLE: &str = "valkey.io/role";
+}
+
+pub const ROLE_PRIMARY: &str = "primary";
+pub const ROLE_REPLICA: &str = "replica";
+
+pub mod container {
+    pub const VALKEY: &str = "valkey";
+    pub const SIDECAR: &str = "sidecar";
+    pub const EXPORTER: &str = "exporter";
+}
+
+pub mod port {
+    pub const VALKEY: i32 = 6379;
+    pub const VALKEY_NAME: &str = "valkey";
+    /// Valkey's cluster bus: always the client port plus 10000.
+    pub const BUS: i32 = 16379;
+    pub const BUS_NAME: &str = "bus";
+    pub const HEALTH: i32 = 8081;
+    pub const HEALTH_NAME: &str = "health";
+    pub const EXPORTER: i32 = 9121;
+    pub const EXPORTER_NAME: &str = "metrics";
+}
+
+/// What the sidecar answers on its health port.
+pub mod probe {
+    pub const SIDECAR: &str = "/healthz";
+    pub const STARTUP: &str = "/valkey/startup";
+    pub const LIVENESS: &str = "/valkey/liveness";
+    pub const READINESS: &str = "/valkey/readiness";
+    pub const PRE_STOP: &str = "/valkey/pre-stop";
+}
+
+pub mod directory {
+    pub const DATA: &str = "/data";
+    pub const TMP: &str = "/tmp";
+    /// In memory: valkey.conf and the Unix socket.
+    pub const RUN: &str = "/run/valkey";
+}
+
+/// Environment variables of the sidecar container.
+pub mod environment {
+    pub const POD_NAME: &str = "POD_NAME";
+    pub const POD_NAMESPACE: &str = "POD_NAMESPACE";
+    pub const POD_IP: &str = "POD_IP";
+    pub const NODE_NAME: &str = "NODE_NAME";
+    /// The version of the Valkey image beside it, bound to the pod, whatever the settings say by then.
+    pub const VALKEY_VERSION: &str = "VALKEY_VERSION";
+    /// Bytes; only there when the valkey container has a memory limit.
+    pub const VALKEY_MEMORY_LIMIT: &str = "VALKEY_MEMORY_LIMIT";
+}
+
+pub fn headless_service(cluster: &str) -> String {
+    format!("{cluster}-headless")
+}
+
+pub fn read_service(cluster: &str) -> String {
+    format!("{cluster}-read")
+}
+
+pub fn config_map(cluster: &str) -> String {
+    format!("{cluster}-config")
+}
+
+/// Not the bare name: every namespace has a ServiceAccount `default`, and a cluster may be called so.
+pub fn service_account(cluster: &str) -> String {
+    format!("{cluster}-valkey")
+}
+
+/// Where Prometheus finds the exporters of all pods.
+pub fn metrics_endpoint(cluster: &str, namespace: &str) -> String {
+    format!("http://{}.{namespace}.svc:{}/metrics", headless_service(cluster), port::EXPORTER)
+}
+
+pub fn pod(cluster: &str, ordinal: u32) -> String {
+    format!("{cluster}-{ordinal}")
+}
+
+pub fn volume_claim(cluster: &str, ordinal: u32) -> String {
+    format!("data-{cluster}-{ordinal}")
+}
+
+/// The labels that select this cluster's pods. They never change: a StatefulSet's selector is immutable.
+pub fn selector(cluster: &str) -> BTreeMap<String, String> {
+    [(label::NAME, "valkey"), (label::INSTANCE, cluster), (label::COMPONENT, "cluster")]
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .into()
+}
+
+/// The labels every object of this cluster carries.
+pub fn labels(cluster: &str) -> BTreeMap<String, String> {
+    let mut labels = selector(cluster);
+    labels.insert(label::PART_OF.to_owned(), "valkey".to_owned());
+    labels.insert(label::MANAGED_BY.to_owned(), MANAGER.to_owned());
+    labels
+}
+
+/// The selector as the scale subresource wants it: `a=b,c=d`.
+pub fn selector_text(cluster: &str) -> String {
+    selector(cluster).iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_name_keeps_every_child_within_63_characters() {
+        let name = "n".repeat(NAME_LIMIT);
+        let revision_label = format!("{name}-{}", "0".repeat(10));
+        let children = [headless_service(&name), read_service(&name), service_account(&name), pod(&name, 9999)];
+        for child in children.iter().chain([&revision_label]) {
+            assert!(child.len() <= 63, "{child} has {} characters", child.len());
+        }
+    }
+
+    #[test]
+    fn the_selector_is_part_of_the_labels() {
+        let labels = labels("poc");
+        assert!(selector("poc").iter().all(|(key, value)| labels.get(key) == Some(value)));
+        assert_eq!(
+            selector_text("poc"),
+            "app.kubernetes.io/component=cluster,app.kubernetes.io/instance=poc,app.kubernetes.io/name=valkey"
+        );
+    }
+}

@@ -1,0 +1,17 @@
+//! The ConfigMap with the settings all sidecars share. Its name never changes, so that a new value reaches running pods. Pure.
+
+use crate::validated::ValidatedCluster;
+use crate::{metadata, node_settings};
+use api::names;
+use api::node_settings::SETTINGS_FILE;
+use k8s_openapi::api::core::v1::ConfigMap;
+
+pub fn config_map(cluster: &ValidatedCluster) -> ConfigMap {
+    let settings = node_settings::node_settings(cluster);
+    let text = serde_json::to_string_pretty(&settings).unwrap_or_default();
+    ConfigMap {
+        metadata: metadata::object(cluster, names::config_map(&cluster.name)),
+        data: Some([(SETTINGS_FILE.to_owned(), text + "\n")].into()),
+        ..ConfigMap::default()
+    }
+}

@@ -1,0 +1,55 @@
+//! What every sidecar of the cluster is told. Pure; ends up in the ConfigMap.
+
+use crate::validated::ValidatedCluster;
+use api::cluster::{Backup, Replication, ValkeyClusterSpec};
+use api::names;
+use api::node_settings::{NodeSettings, SETTINGS_VERSION};
+use std::collections::BTreeMap;
+
+pub fn node_settings(cluster: &ValidatedCluster) -> NodeSettings {
+    NodeSettings {
+        settings_version: SETTINGS_VERSION,
+        cluster: cluster.name.clone(),
+        namespace: cluster.namespace.clone(),
+        headless_service: names::headless_service(&cluster.name),
+        valkey_version: cluster.version,
+        master_count: cluster.master_count,
+        replicas_per_master: cluster.replicas_per_master,
+        persistent_volume: cluster.storage.is_some(),
+        parameters: cluster.parameters.clone(),
+    }
+}
+
+/// The fields of the spec in Valkey's own words, together with the user's `config`. They have no name in common:
+/// `config` is refused where a field exists.
+pub fn parameters(spec: &ValkeyClusterSpec) -> BTreeMap<String, String> {
+    let mut parameters: BTreeMap<String, String> = spec.config.clone();
+    let fields = persistence(&spec.backup).into_iter().chain(replication(&spec.replication, spec.replicas_per_master));
+    parameters.extend(fields.map(|(name, value)| (name.to_owned(), value)));
+    parameters
+}
+
+fn persistence(backup: &Backup) -> Vec<(&'static str, String)> {
+    let (database, aof) = (&backup.database, &backup.aof);
+    vec![
+        ("save", if database.enabled { database.save.clone() } else { String::new() }),
+        ("appendonly", yes_or_no(aof.enabled)),
+        ("appendfsync", aof.appendfsync.as_str().to_owned()),
+        ("auto-aof-rewrite-percentage", aof.auto_aof_rewrite_percentage.to_string()),
+        ("auto-aof-rewrite-min-size", aof.auto_aof_rewrite_min_size.clone()),
+    ]
+}
+
+fn replication(replication: &Replication, replicas: i32) -> Vec<(&'static str, String)> {
+    // With a single replica, one restarting pod would stop all writes of its shard.
+    let default = i32::from(replicas >= 2);
+    vec![
+        ("repl-diskless-sync", yes_or_no(replication.diskless_sync)),
+        ("min-replicas-to-write", replication.min_replicas_to_write.unwrap_or(default).to_string()),
+        ("min-replicas-max-lag", replication.min_replicas_max_lag.to_string()),
+    ]
+}
+
+fn yes_or_no(value: bool) -> String {
+    if value { "yes".to_owned() } else { "no".to_owned() }
+}

@@ -1,0 +1,73 @@
+//! What takes effect only when a pod is replaced, field by field. Pure. The pod template carries it, so that comparing a pod with
+//! the template names what is pending; hot parameters, labels and whatever a newer operator does differently are no part of it.
+
+use api::cluster::ValkeyClusterSpec;
+use api::names::annotation;
+use api::parameters;
+use api::valkey_version::ValkeyVersion;
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Field of the spec → digest of its value. A field nobody set has no entry: a later version may then know more fields
+/// without making anybody restart.
+pub type Inputs = BTreeMap<String, String>;
+
+const DIGEST_LENGTH: usize = 12;
+
+pub fn inputs(spec: &ValkeyClusterSpec, version: ValkeyVersion) -> Inputs {
+    let mut inputs = Inputs::new();
+    let mut add = |field: &str, value: Option<String>| inputs.extend(value.map(|digest| (field.to_owned(), digest)));
+    add("valkeyImage", Some(digest(&(&spec.valkey_image.name, &spec.valkey_image.tag))));
+    add("sidecarImage", spec.sidecar_image.as_ref().map(|image| digest(&(&image.name, &image.tag))));
+    add("resources", (spec.resources != Default::default()).then(|| digest(&spec.resources)));
+    add("podAffinity", spec.pod_affinity.as_ref().map(digest));
+    add("podAntiAffinity", spec.pod_anti_affinity.as_ref().map(digest));
+    add("nodeAffinity", spec.node_affinity.as_ref().map(digest));
+    add("tolerations", (!spec.tolerations.is_empty()).then(|| digest(&spec.tolerations)));
+    add("topologySpreadConstraints", spec.topology_spread_constraints.as_ref().map(digest));
+    add("priorityClassName", spec.priority_class_name.as_ref().map(digest));
+    add("exporter", exporter(spec));
+    for (name, value) in spec.config.iter().filter(|(name, _)| needs_restart(name, version)) {
+        add(&format!("config.{name}"), Some(digest(value)));
+    }
+    inputs
+}
+
+fn exporter(spec: &ValkeyClusterSpec) -> Option<String> {
+    let exporter = spec.exporter.enabled.then_some(&spec.exporter)?;
+    Some(digest(&(&exporter.image.name, &exporter.image.tag, &exporter.resources)))
+}
+
+fn needs_restart(name: &str, version: ValkeyVersion) -> bool {
+    parameters::find(name).is_some_and(|parameter| parameter.needs_restart(version))
+}
+
+/// One digest over all of it.
+pub fn revision(inputs: &Inputs) -> String {
+    digest(inputs)
+}
+
+/// The two annotations of the pod template.
+pub fn annotations(inputs: &Inputs) -> [(String, String); 2] {
+    let text = serde_json::to_string(inputs).unwrap_or_default();
+    [(annotation::RESTART_REVISION.to_owned(), revision(inputs)), (annotation::RESTART_INPUTS.to_owned(), text)]
+}
+
+/// The fields in which a pod is behind the template, by their annotations. None when the pod does not say, which is not "nothing".
+pub fn pending(pod: &BTreeMap<String, String>, template: &BTreeMap<String, String>) -> Option<BTreeSet<String>> {
+    let read = |annotations: &BTreeMap<String, String>| -> Option<Inputs> {
+        serde_json::from_str(annotations.get(annotation::RESTART_INPUTS)?).ok()
+    };
+    let (has, wants) = (read(pod)?, read(template)?);
+    let fields: BTreeSet<&String> = has.keys().chain(wants.keys()).collect();
+    Some(fields.into_iter().filter(|field| has.get(*field) != wants.get(*field)).cloned().collect())
+}
+
+/// A short digest of anything that can be written as JSON.
+pub(crate) fn digest(value: &(impl Serialize + ?Sized)) -> String {
+    let bytes = serde_json::to_vec(value).unwrap_or_default();
+    let hash = Sha256::digest(&bytes);
+    let text: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+    text.chars().take(DIGEST_LENGTH).collect()
+}

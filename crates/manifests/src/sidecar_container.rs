@@ -1,0 +1,76 @@
+//! The container `sidecar`: starts before Valkey and ends after it. Pure.
+
+use crate::probe::{self, Pace};
+use crate::validated::ValidatedCluster;
+use crate::valkey_container::tcp;
+use crate::{security, volumes};
+use api::names::{container, environment as variable, port, probe as path};
+use k8s_openapi::api::core::v1::{
+    Container, EnvVar, EnvVarSource, ObjectFieldSelector, ResourceFieldSelector, ResourceRequirements,
+};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+
+pub fn container(cluster: &ValidatedCluster) -> Container {
+    Container {
+        name: container::SIDECAR.to_owned(),
+        image: Some(cluster.sidecar_image.clone()),
+        image_pull_policy: Some("IfNotPresent".to_owned()),
+        command: Some(vec!["valkey-sidecar".to_owned(), "run".to_owned()]),
+        // An init container that is always restarted is a native sidecar.
+        restart_policy: Some("Always".to_owned()),
+        env: Some(environment(cluster)),
+        ports: Some(vec![tcp(port::HEALTH_NAME, port::HEALTH)]),
+        resources: Some(resources()),
+        // Valkey starts only after this: valkey.conf is written by then.
+        startup_probe: Some(probe::sidecar_answers(path::SIDECAR, pace(1, 120))),
+        liveness_probe: Some(probe::sidecar_answers(path::SIDECAR, pace(10, 6))),
+        volume_mounts: Some(volumes::sidecar_mounts()),
+        security_context: Some(security::container()),
+        ..Container::default()
+    }
+}
+
+fn pace(period_seconds: i32, failure_threshold: i32) -> Pace {
+    Pace { period_seconds, timeout_seconds: 3, failure_threshold }
+}
+
+/// Memory is bounded, CPU is not: a throttled sidecar would answer probes late.
+fn resources() -> ResourceRequirements {
+    let memory = ("memory".to_owned(), Quantity("32Mi".to_owned()));
+    let cpu = ("cpu".to_owned(), Quantity("10m".to_owned()));
+    ResourceRequirements { requests: Some([cpu, memory.clone()].into()), limits: Some([memory].into()), claims: None }
+}
+
+fn environment(cluster: &ValidatedCluster) -> Vec<EnvVar> {
+    let limited = cluster.spec.resources.limits.contains_key("memory");
+    let mut variables = vec![
+        from_field(variable::POD_NAME, "metadata.name"),
+        from_field(variable::POD_NAMESPACE, "metadata.namespace"),
+        from_field(variable::POD_IP, "status.podIP"),
+        from_field(variable::NODE_NAME, "spec.nodeName"),
+        EnvVar {
+            name: variable::VALKEY_VERSION.to_owned(),
+            value: Some(cluster.version.to_string()),
+            ..EnvVar::default()
+        },
+    ];
+    // Without a limit the kubelet would give the node's memory instead.
+    variables.extend(limited.then(memory_limit));
+    variables
+}
+
+fn from_field(name: &str, path: &str) -> EnvVar {
+    let field = ObjectFieldSelector { api_version: Some("v1".to_owned()), field_path: path.to_owned() };
+    let source = EnvVarSource { field_ref: Some(field), ..EnvVarSource::default() };
+    EnvVar { name: name.to_owned(), value_from: Some(source), ..EnvVar::default() }
+}
+
+fn memory_limit() -> EnvVar {
+    let field = ResourceFieldSelector {
+        container_name: Some(container::VALKEY.to_owned()),
+        resource: "limits.memory".to_owned(),
+        divisor: Some(Quantity("1".to_owned())),
+    };
+    let source = EnvVarSource { resource_field_ref: Some(field), ..EnvVarSource::default() };
+    EnvVar { name: variable::VALKEY_MEMORY_LIMIT.to_owned(), value_from: Some(source), ..EnvVar::default() }
+}

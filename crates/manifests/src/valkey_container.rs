@@ -1,0 +1,54 @@
+//! The container `valkey`. Pure.
+
+use crate::probe::{self, Pace};
+use crate::validated::ValidatedCluster;
+use crate::{security, volumes};
+use api::cluster::Resources;
+use api::names::{container, directory, port, probe as path};
+use k8s_openapi::api::core::v1::{Container, ContainerPort, Lifecycle, LifecycleHandler, ResourceRequirements};
+
+pub fn container(cluster: &ValidatedCluster) -> Container {
+    Container {
+        name: container::VALKEY.to_owned(),
+        image: Some(cluster.valkey_image.clone()),
+        image_pull_policy: Some("IfNotPresent".to_owned()),
+        command: Some(vec!["valkey-server".to_owned(), format!("{}/valkey.conf", directory::RUN)]),
+        working_dir: Some(directory::DATA.to_owned()),
+        ports: Some(vec![tcp(port::VALKEY_NAME, port::VALKEY), tcp(port::BUS_NAME, port::BUS)]),
+        resources: requirements(&cluster.spec.resources),
+        // Answered as soon as the process speaks at all, loading included; then liveness takes over.
+        startup_probe: Some(probe::sidecar_answers(path::STARTUP, pace(1, 3, 3600))),
+        liveness_probe: Some(probe::sidecar_answers(path::LIVENESS, pace(10, 5, 3))),
+        readiness_probe: Some(probe::sidecar_answers(path::READINESS, pace(2, 3, 3))),
+        lifecycle: Some(hand_over_before_the_end()),
+        volume_mounts: Some(volumes::shared_mounts()),
+        security_context: Some(security::container()),
+        ..Container::default()
+    }
+}
+
+fn pace(period_seconds: i32, timeout_seconds: i32, failure_threshold: i32) -> Pace {
+    Pace { period_seconds, timeout_seconds, failure_threshold }
+}
+
+fn hand_over_before_the_end() -> Lifecycle {
+    let ask_sidecar =
+        LifecycleHandler { http_get: Some(probe::get(path::PRE_STOP, port::HEALTH)), ..Default::default() };
+    Lifecycle { pre_stop: Some(ask_sidecar), ..Lifecycle::default() }
+}
+
+pub fn tcp(name: &str, number: i32) -> ContainerPort {
+    ContainerPort {
+        name: Some(name.to_owned()),
+        container_port: number,
+        protocol: Some("TCP".to_owned()),
+        ..ContainerPort::default()
+    }
+}
+
+/// None when nothing is asked for, so that a LimitRange of the namespace can fill it in.
+pub fn requirements(resources: &Resources) -> Option<ResourceRequirements> {
+    let [requests, limits] =
+        [&resources.requests, &resources.limits].map(|map| Some(map.clone()).filter(|map| !map.is_empty()));
+    (requests.is_some() || limits.is_some()).then_some(ResourceRequirements { requests, limits, claims: None })
+}

@@ -1,0 +1,97 @@
+//! What must not change by itself: pods over an operator's upgrade, volume claim templates over a growth, pods over hot changes.
+
+mod support;
+
+use api::names::annotation;
+use manifests::{Live, build, restart};
+use std::collections::BTreeSet;
+use support::{case, validated};
+
+const OLD: &str = "ghcr.io/valkey-operator/sidecar:v0.1.0";
+const NEW: &str = "ghcr.io/valkey-operator/sidecar:v0.2.0";
+
+fn annotations(set: &k8s_openapi::api::apps::v1::StatefulSet) -> std::collections::BTreeMap<String, String> {
+    let template = set.spec.as_ref().and_then(|spec| spec.template.metadata.as_ref());
+    template.and_then(|metadata| metadata.annotations.clone()).unwrap_or_default()
+}
+
+#[test]
+fn a_newer_operator_leaves_the_pod_template_alone() {
+    for (name, spec) in support::cases().unwrap() {
+        let before = build(&validated(spec.clone(), OLD, None).unwrap()).stateful_set;
+        let after = build(&validated(spec, NEW, Some(&Live::of(&before))).unwrap()).stateful_set;
+        assert_eq!(before, after, "{name}");
+    }
+}
+
+#[test]
+fn a_restart_that_is_due_anyway_brings_the_newer_sidecar_and_then_it_stays() {
+    let before = build(&validated(case("minimal").unwrap(), OLD, None).unwrap()).stateful_set;
+    let changed = validated(case("resources").unwrap(), NEW, Some(&Live::of(&before))).unwrap();
+    assert_eq!(changed.sidecar_image, NEW);
+    let after = build(&changed).stateful_set;
+    let again =
+        validated(case("resources").unwrap(), "ghcr.io/valkey-operator/sidecar:v0.3.0", Some(&Live::of(&after)));
+    assert_eq!(again.unwrap().sidecar_image, NEW);
+}
+
+#[test]
+fn a_hot_change_alone_does_not_bring_a_newer_sidecar() {
+    let before = build(&validated(case("minimal").unwrap(), OLD, None).unwrap()).stateful_set;
+    let after = build(&validated(case("config-hot").unwrap(), NEW, Some(&Live::of(&before))).unwrap()).stateful_set;
+    assert_eq!(before, after);
+}
+
+#[test]
+fn the_sidecar_image_of_the_spec_wins_over_all() {
+    let before = build(&validated(case("minimal").unwrap(), OLD, None).unwrap()).stateful_set;
+    let after = validated(case("sidecarImage").unwrap(), NEW, Some(&Live::of(&before))).unwrap();
+    assert_eq!(after.sidecar_image, "ghcr.io/valkeyoperatorsidecar:v1.0");
+}
+
+#[test]
+fn a_growing_volume_leaves_the_claim_template_alone_and_names_the_new_size() {
+    let mut spec = case("pvc").unwrap();
+    let before = build(&validated(spec.clone(), OLD, None).unwrap()).stateful_set;
+    spec.pvc.as_mut().unwrap().storage_size = "40Gi".to_owned();
+    let grown = validated(spec, OLD, Some(&Live::of(&before))).unwrap();
+    assert_eq!(grown.storage.as_ref().unwrap().size.whole_units(), 40 << 30);
+    assert_eq!(build(&grown).stateful_set, before);
+}
+
+#[test]
+fn what_is_pending_is_named() {
+    let old = annotations(&build(&validated(case("minimal").unwrap(), OLD, None).unwrap()).stateful_set);
+    let mut spec = case("config-restart").unwrap();
+    spec.priority_class_name = Some("important".to_owned());
+    let new = annotations(&build(&validated(spec, OLD, None).unwrap()).stateful_set);
+    let expected: BTreeSet<String> = ["config.tcp-backlog", "priorityClassName"].map(str::to_owned).into();
+    assert_eq!(restart::pending(&old, &new), Some(expected));
+    assert_eq!(restart::pending(&new, &new), Some(BTreeSet::new()));
+}
+
+#[test]
+fn a_pod_that_does_not_say_is_not_taken_for_up_to_date() {
+    let template = annotations(&build(&validated(case("minimal").unwrap(), OLD, None).unwrap()).stateful_set);
+    assert_eq!(restart::pending(&[(annotation::CR.to_owned(), "x".to_owned())].into(), &template), None);
+}
+
+#[test]
+fn a_parameter_that_is_hot_in_one_version_only_needs_a_restart_in_the_other() {
+    let mut spec = case("minimal").unwrap();
+    spec.config.insert("io-threads".to_owned(), "2".to_owned());
+    let keys = |tag: &str| {
+        let mut spec = spec.clone();
+        spec.valkey_image.tag = tag.to_owned();
+        validated(spec, OLD, None).unwrap().restart_inputs.contains_key("config.io-threads")
+    };
+    assert!(keys("8.1.1") && !keys("9.1.2"));
+}
+
+#[test]
+fn new_settings_show_on_running_pods_and_not_on_the_template() {
+    let [before, after] = ["minimal", "config-hot"].map(|name| validated(case(name).unwrap(), OLD, None).unwrap());
+    let revision = |cluster| manifests::live_pod_annotations(cluster)[annotation::SETTINGS_REVISION].clone();
+    assert_ne!(revision(&before), revision(&after));
+    assert!(!annotations(&build(&after).stateful_set).contains_key(annotation::SETTINGS_REVISION));
+}
