@@ -15,6 +15,10 @@ TEST_IMAGES := valkey-8.1 valkey-9.1 exporter
 # Tests use a testbed of their own, so that a running demo is not disturbed.
 TEST_TESTBED := test
 
+# The tests mostly wait, so more of them run at once than there are cores.
+SKIPPED := $(TARGET)/e2e-skipped.txt
+E2E_SUITES = cargo test -p e2e -- --test-threads=8; [ ! -s $(SKIPPED) ] || cat $(SKIPPED)
+
 .PHONY: help
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,14 +48,15 @@ test-images: ## Build the images and check them
 # With E2E_EXTERNAL=1 and KUBECONFIG the suites run on that cluster and no testbed is started.
 test-e2e: testbed-build ## Run the end-to-end tests on a testbed of their own, or on KUBECONFIG with E2E_EXTERNAL=1
 	cargo test -p e2e --no-run
+	@rm -f $(SKIPPED)
 ifeq ($(E2E_EXTERNAL),1)
-	cargo test -p e2e
+	@$(E2E_SUITES)
 else
 	@export TESTBED_NAME=$(TEST_TESTBED); \
 	[ -n "$${E2E_KEEP:-}" ] || trap '$(TESTBED) down' EXIT; \
 	$(TESTBED) up --with helm; \
 	images/build $(TEST_IMAGES) | cut -d' ' -f2 | xargs $(TESTBED) load; \
-	cargo test -p e2e
+	$(E2E_SUITES)
 endif
 
 .PHONY: build images lint fmt generate

@@ -56,7 +56,8 @@ pub fn remove(cgroup: &str) -> Result<()> {
     for hierarchy in hierarchies() {
         let top = hierarchy.join(cgroup);
         while top.is_dir() {
-            let refusals: Vec<_> = tree(&top).into_iter().rev().filter_map(|folder| fs::remove_dir(&folder).err()).collect();
+            let refusals: Vec<_> =
+                tree(&top).into_iter().rev().filter_map(|folder| fs::remove_dir(&folder).err()).collect();
             if let Some(error) = refusals.first().filter(|_| Instant::now() > deadline) {
                 bail!("the cgroup {} cannot be removed: {error}", top.display());
             }

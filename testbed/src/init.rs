@@ -77,7 +77,10 @@ impl Inside {
         step("network namespaces are made")?;
         control_plane::start_etcd(&self.testbed, &self.supervisor)?;
         control_plane::start_api_server(&self.testbed, &self.supervisor)?;
-        self.each_node(|node| self.start_runtime(node))?;
+        self.each_node(|node| {
+            self.start_runtime(node)?;
+            images::import(&self.testbed.dir(), node, &self.settings.pause.path)
+        })?;
         step("containerd runs on every node")?;
         self.await_api_server()?;
         step("the API server is ready")?;
@@ -124,8 +127,7 @@ impl Inside {
         let socket = self.testbed.dir().containerd_socket(&node.name);
         let ctr = self.testbed.dir().binary("ctr");
         let check = || run(&ctr, &["--address", &socket, "version"]).map(drop);
-        self.supervisor.wait_for(&format!("{}-containerd", node.name), 30, check)?;
-        images::import(&self.testbed.dir(), node, &pause.path)
+        self.supervisor.wait_for(&format!("{}-containerd", node.name), 30, check)
     }
 
     fn start_kubelet(&self, node: &Node) -> Result<()> {

@@ -1,0 +1,35 @@
+//! What every end-to-end test stands on: a namespace of its own, waits that say why they failed, evidence on failure, faults that
+//! heal themselves, the audit log. Tests start from [`Scenario`]; everything else hangs off the [`Test`] it hands to their body.
+
+pub mod audit;
+pub mod audit_file;
+pub mod collection;
+pub mod command;
+pub mod environment;
+pub mod exec;
+pub mod fault;
+pub mod forward;
+mod interruption;
+pub mod lock;
+pub mod machine;
+pub mod mode;
+pub mod namespace;
+pub mod objects;
+pub mod ready;
+pub mod scenario;
+pub mod skip;
+pub mod test;
+pub mod testbed;
+mod timeline;
+pub mod verdict;
+pub mod wait;
+pub mod workload;
+
+pub use audit::{AuditEntry, AuditSelection};
+pub use audit_file::Audit;
+pub use environment::Environment;
+pub use scenario::Scenario;
+pub use test::Test;
+pub use testbed::Testbed;
+pub use verdict::{Verdict, WaitError};
+pub use wait::{wait_for, wait_for_list, wait_for_object};
