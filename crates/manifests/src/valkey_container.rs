@@ -5,7 +5,7 @@ use crate::validated::ValidatedCluster;
 use crate::{security, volumes};
 use api::cluster::Resources;
 use api::names::{container, directory, port, probe as path};
-use k8s_openapi::api::core::v1::{Container, ContainerPort, Lifecycle, LifecycleHandler, ResourceRequirements};
+use k8s_openapi::api::core::v1::{Container, ContainerPort, Lifecycle, LifecycleHandler, Probe, ResourceRequirements};
 
 pub fn container(cluster: &ValidatedCluster) -> Container {
     Container {
@@ -18,13 +18,18 @@ pub fn container(cluster: &ValidatedCluster) -> Container {
         resources: requirements(&cluster.spec.resources),
         // Answered as soon as the process speaks at all, loading included; then liveness takes over.
         startup_probe: Some(probe::sidecar_answers(path::STARTUP, pace(1, 3, 3600))),
-        liveness_probe: Some(probe::sidecar_answers(path::LIVENESS, pace(10, 5, 3))),
+        liveness_probe: Some(liveness()),
         readiness_probe: Some(probe::sidecar_answers(path::READINESS, pace(2, 3, 3))),
         lifecycle: Some(hand_over_before_the_end()),
         volume_mounts: Some(volumes::shared_mounts()),
         security_context: Some(security::container()),
         ..Container::default()
     }
+}
+
+/// A process that answers nothing does not hear SIGTERM either, so the pod's long grace period would be waited in vain.
+fn liveness() -> Probe {
+    Probe { termination_grace_period_seconds: Some(30), ..probe::sidecar_answers(path::LIVENESS, pace(10, 5, 3)) }
 }
 
 fn pace(period_seconds: i32, timeout_seconds: i32, failure_threshold: i32) -> Pace {
