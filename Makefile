@@ -15,6 +15,7 @@ TEST_IMAGES := valkey-8.1 valkey-9.1 exporter
 # Tests use a testbed of their own, so that a running demo is not disturbed.
 TEST_TESTBED := test
 
+SCRIPTS := images/build images/test images/fetch-valkey charts/generate charts/find-helm charts/test e2e/install-operator
 # The tests mostly wait, so more of them run at once than there are cores.
 SKIPPED := $(TARGET)/e2e-skipped.txt
 E2E_SUITES = cargo test -p e2e -- --test-threads=8; [ ! -s $(SKIPPED) ] || cat $(SKIPPED)
@@ -38,7 +39,8 @@ kubeconfig: testbed-build ## Print the path of the running testbed's kubeconfig
 .PHONY: test test-unit test-images test-e2e
 test: test-unit test-images test-e2e ## Run all tests, the fast ones first
 
-test-unit: ## Run the tests that need no cluster
+test-unit: ## Run the tests that need no cluster; some start real Valkey servers
+	@images/fetch-valkey >/dev/null
 	cargo test --workspace --exclude e2e
 
 test-images: ## Build the images and check them
@@ -70,7 +72,7 @@ lint: $(DENY) ## Check formatting, lints, licences and shell scripts
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	$(DENY) --log-level error check bans licenses sources
-	@if command -v shellcheck >/dev/null; then shellcheck -x .ci/run images/build images/test; \
+	@if command -v shellcheck >/dev/null; then shellcheck -x .ci/run $(SCRIPTS); \
 	else echo "shellcheck is not installed: shell scripts are not checked"; fi
 
 fmt: ## Format the sources

@@ -18,8 +18,7 @@ const TOOLS: &[(&str, &str)] = &[
     ("nsenter", "util-linux"),
     ("mkfs.xfs", "xfsprogs"),
     ("losetup", "mount"),
-    ("gcc", "gcc"),
-    ("mmdebstrap", "mmdebstrap"),
+    ("gcc", "gcc libc6-dev"),
     ("buildah", "buildah"),
 ];
 
@@ -44,7 +43,8 @@ pub fn check() -> Result<()> {
 
 /// Installs the tools that are missing.
 pub fn install_tools(progress: &Progress) -> Result<()> {
-    let missing: Vec<&str> = TOOLS.iter().filter(|(tool, _)| !on_path(tool)).map(|(_, package)| *package).collect();
+    let lacking = TOOLS.iter().filter(|(tool, _)| !on_path(tool));
+    let missing: Vec<&str> = lacking.flat_map(|(_, packages)| packages.split(' ')).collect();
     if missing.is_empty() {
         return Ok(());
     }

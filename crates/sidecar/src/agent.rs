@@ -1,0 +1,227 @@
+//! The loop of `run`: notice changed settings, keep valkey.conf current, bring the running server to the settings.
+//! IO; level-triggered, so that losing any step or restarting the sidecar only means doing it again.
+
+use crate::{
+    arguments::RunArguments,
+    configuration::{
+        append_only::{Place, Progress, Switch, SwitchError},
+        apply,
+        data_folder::DataFolder,
+        plan::Pending,
+        record::Record,
+        render::{self, Inputs, Trust},
+        wanted::{Values, Wanted},
+    },
+    durable_file,
+    settings::{self, Stamp},
+    state::Shared,
+};
+use api::{node_settings::NodeSettings, valkey_version::ValkeyVersion};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use valkey::{Address, Connection, Info};
+
+/// While no server is there; a missing socket costs one failed connect.
+const EAGER: Duration = Duration::from_millis(100);
+/// While the append-only file is being switched.
+const STEPPING: Duration = Duration::from_millis(250);
+/// When all is settled: how soon changed settings are noticed.
+const CALM: Duration = Duration::from_secs(1);
+/// How often a settled server is compared with the settings, and a failed step is repeated.
+const REVIEW: Duration = Duration::from_secs(5);
+const CALL_DEADLINE: Duration = Duration::from_secs(2);
+
+/// When the server is looked at again.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Next {
+    AtOnce,
+    Soon,
+    WhenDue,
+}
+
+impl Next {
+    fn pause(self) -> Duration {
+        match self {
+            Next::AtOnce => EAGER,
+            Next::Soon => STEPPING,
+            Next::WhenDue => CALM,
+        }
+    }
+}
+
+pub struct Agent {
+    arguments: Arc<RunArguments>,
+    shared: Shared,
+    settings: Option<NodeSettings>,
+    stamp: Option<Stamp>,
+    record: Record,
+    switch: Switch,
+    trust: Trust,
+    /// Since when valkey.conf waits for a server.
+    waiting_since: Instant,
+    reviewed: Option<Instant>,
+    conf_outdated: bool,
+}
+
+impl Agent {
+    pub fn new(arguments: Arc<RunArguments>, shared: Shared) -> Self {
+        let record = Record::load(&arguments.pod.data_dir);
+        Self {
+            arguments,
+            shared,
+            settings: None,
+            stamp: None,
+            record,
+            switch: Switch::default(),
+            trust: Trust::Hopeful,
+            waiting_since: Instant::now(),
+            reviewed: None,
+            conf_outdated: false,
+        }
+    }
+
+    pub async fn run(mut self) {
+        loop {
+            let pause = self.tick().await;
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = self.shared.review_asked_for() => self.reviewed = None,
+            }
+        }
+    }
+
+    async fn tick(&mut self) -> Duration {
+        self.read_settings();
+        let Some(settings) = self.settings.clone() else { return CALM };
+        // The steps of a review rely on valkey.conf saying what the step before left.
+        if self.conf_outdated && !self.write_conf(&settings) {
+            return CALM;
+        }
+        if self.reviewed.is_some_and(|at| at.elapsed() < REVIEW) {
+            return CALM;
+        }
+        let next = self.review(&settings).await;
+        if !self.write_conf(&settings) {
+            return CALM;
+        }
+        self.reviewed = (next == Next::WhenDue).then(Instant::now);
+        next.pause()
+    }
+
+    fn read_settings(&mut self) {
+        let path = &self.arguments.pod.settings;
+        let stamp = Some(settings::stamp(path));
+        if self.stamp == stamp {
+            return;
+        }
+        self.stamp = stamp;
+        match settings::read(path) {
+            Ok(settings) => self.take_settings(settings),
+            Err(error) => {
+                tracing::error!(%error, "settings cannot be used; the last good ones stay in force");
+                self.shared.lock().settings_problem = Some(error.to_string());
+            }
+        }
+    }
+
+    fn take_settings(&mut self, settings: NodeSettings) {
+        tracing::info!(cluster = %settings.cluster, parameters = settings.parameters.len(), "settings read");
+        self.settings = Some(settings);
+        self.reviewed = None;
+        self.shared.lock().settings_problem = None;
+    }
+
+    fn version(&self, settings: &NodeSettings) -> ValkeyVersion {
+        self.arguments.pod.valkey_version.unwrap_or(settings.valkey_version)
+    }
+
+    /// False when it could not be written.
+    fn write_conf(&mut self, settings: &NodeSettings) -> bool {
+        let pod = &self.arguments.pod;
+        let (version, data) = (self.version(settings), DataFolder::look(&pod.data_dir));
+        let (record, trust) = (&self.record, self.trust);
+        let text = render::conf(&Inputs { pod, settings, version, record, data, trust });
+        let written = durable_file::write_if_changed(&pod.conf(), &text);
+        self.conf_outdated = written.is_err();
+        match written {
+            Ok(true) => tracing::info!(path = %pod.conf().display(), %version, "valkey.conf written"),
+            Ok(false) => {}
+            Err(error) => self.report(&error),
+        }
+        self.shared.lock().rendered |= !self.conf_outdated;
+        !self.conf_outdated
+    }
+
+    async fn review(&mut self, settings: &NodeSettings) -> Next {
+        match self.bring_to(settings).await {
+            Ok(progress) => {
+                let mut state = self.shared.lock();
+                (state.apply_problem, state.append_only) = (None, progress);
+                if progress == Progress::Settled { Next::WhenDue } else { Next::Soon }
+            }
+            Err(SwitchError::Call(error)) if error.nobody_listens() => {
+                self.nobody_there();
+                Next::AtOnce
+            }
+            Err(error) => {
+                self.report(&error);
+                Next::WhenDue
+            }
+        }
+    }
+
+    fn report(&self, error: &dyn std::error::Error) {
+        let mut text = error.to_string();
+        if let Some(source) = error.source() {
+            text = format!("{text}: {source}");
+        }
+        let mut state = self.shared.lock();
+        if state.apply_problem.as_deref() != Some(text.as_str()) {
+            tracing::warn!(error = %text, "could not bring Valkey to its settings yet");
+            state.apply_problem = Some(text);
+        }
+    }
+
+    fn nobody_there(&mut self) {
+        let patience = self.arguments.start_patience;
+        if self.trust == Trust::Hopeful && self.waiting_since.elapsed() > patience {
+            tracing::warn!(?patience, "Valkey has not come up; leaving out parameters that no server has accepted yet");
+            self.trust = Trust::Proven;
+        }
+    }
+
+    async fn bring_to(&mut self, settings: &NodeSettings) -> Result<Progress, SwitchError> {
+        let pod = &self.arguments.pod;
+        let mut connection = Connection::open(&Address::Unix(pod.socket()), CALL_DEADLINE).await?;
+        let info = connection.info(&["server", "persistence"]).await?;
+        let version = running_version(&info).unwrap_or_else(|| self.version(settings));
+        self.record.judged_by(&render::line_of(version));
+        let wanted = Wanted::new(pod, settings, version);
+        let pending = apply::apply(&mut connection, &wanted, version, &mut self.record).await?;
+        self.publish(&info, wanted.ignored, pending);
+        if let Err(error) = self.record.save(&self.arguments.pod.data_dir) {
+            self.report(&error);
+        }
+        if info.flag("loading") {
+            return Ok(self.shared.lock().append_only);
+        }
+        let place = Place { data_dir: &self.arguments.pod.data_dir, record: &mut self.record };
+        self.switch.advance(&mut connection, &info, place, wanted.append_only).await
+    }
+
+    fn publish(&mut self, info: &Info, ignored: Values, pending: Vec<Pending>) {
+        (self.waiting_since, self.trust) = (Instant::now(), Trust::Hopeful);
+        let mut state = self.shared.lock();
+        state.seen_valkey = true;
+        state.valkey_version = info.text("valkey_version").map(str::to_owned);
+        state.settled_run = info.text("run_id").map(str::to_owned);
+        state.refused = self.record.refused.clone();
+        (state.ignored, state.pending_restart) = (ignored, pending);
+    }
+}
+
+fn running_version(info: &Info) -> Option<ValkeyVersion> {
+    info.text("valkey_version")?.parse().ok()
+}

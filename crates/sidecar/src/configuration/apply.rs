@@ -1,0 +1,86 @@
+//! Brings a running server to the wanted parameters. IO over the given connection; the agent's loop calls it.
+
+use super::{
+    plan::{self, Pending, Plan},
+    record::Record,
+    value,
+    wanted::{Values, Wanted},
+};
+use api::valkey_version::ValkeyVersion;
+use std::collections::BTreeMap;
+use valkey::{CallError, Connection, RefusalKind};
+
+/// Sets what differs, notes what the server accepted and refused, and returns what waits for a restart.
+pub async fn apply(
+    connection: &mut Connection,
+    wanted: &Wanted,
+    version: ValkeyVersion,
+    record: &mut Record,
+) -> Result<Vec<Pending>, CallError> {
+    let names = plan::names(wanted, record);
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let server = connection.config_get(&names).await?;
+    let plan = plan::plan(wanted, record, version, &server);
+    note_unchanged(&plan, &server, record);
+    let set = set_all_but_refused(connection, plan.set, record).await?;
+    verify(connection, set, wanted, record).await?;
+    record.started_with.extend(wanted.restart.clone());
+    Ok(plan.pending)
+}
+
+fn note_unchanged(plan: &Plan, server: &Values, record: &mut Record) {
+    for (name, value) in &plan.confirm {
+        record.accept(name, value, server.get(name).unwrap_or(value));
+    }
+    record.accepted.retain(|name, _| !plan.forget.contains(name));
+}
+
+/// One command sets all or nothing. When it is refused for one parameter, that one is noted and the others are tried
+/// again together: a bad value must not hold back the good ones. Returns what was set.
+async fn set_all_but_refused(
+    connection: &mut Connection,
+    mut values: Values,
+    record: &mut Record,
+) -> Result<Values, CallError> {
+    loop {
+        let refusal = match connection.config_set(&values).await {
+            Ok(()) => return Ok(values),
+            Err(CallError::Refused(refusal)) if is_about_a_value(refusal.kind) => refusal,
+            Err(other) => return Err(other),
+        };
+        let culprit = values.keys().find(|name| refusal.message.contains(&format!("'{name}'"))).cloned();
+        let removed = match culprit {
+            Some(name) => values.remove_entry(&name).into_iter().collect::<Values>(),
+            None => std::mem::take(&mut values),
+        };
+        for (name, value) in &removed {
+            tracing::warn!(parameter = %name, %value, reason = %refusal, "Valkey refused a parameter; its old value stays");
+            record.refuse(name, value, &refusal.message);
+        }
+    }
+}
+
+/// LOADING and BUSY are about the moment, not about the value.
+fn is_about_a_value(kind: RefusalKind) -> bool {
+    matches!(kind, RefusalKind::Other)
+}
+
+async fn verify(
+    connection: &mut Connection,
+    set: Values,
+    wanted: &Wanted,
+    record: &mut Record,
+) -> Result<(), CallError> {
+    let names: Vec<&str> = set.keys().map(String::as_str).collect();
+    let reported: BTreeMap<String, String> = connection.config_get(&names).await?;
+    for (name, value) in &set {
+        let now = reported.get(name).map_or("", String::as_str);
+        tracing::info!(parameter = %name, %value, reported = %now, same = value::same(value, now), "parameter set");
+        if wanted.live.contains_key(name) {
+            record.accept(name, value, now);
+        } else {
+            record.accepted.remove(name);
+        }
+    }
+    Ok(())
+}

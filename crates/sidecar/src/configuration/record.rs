@@ -1,0 +1,100 @@
+//! What servers on this data volume have accepted and refused. It lies beside the data, because a value that a server
+//! took once is safe to start with and one that was refused would keep Valkey from starting. Pure but for load and save.
+
+use crate::durable_file::{self, WriteFile};
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, fs, path::Path};
+
+pub const FILE: &str = "sidecar-record.json";
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Record {
+    /// `major.minor` of the server that spoke; another line may judge differently.
+    pub line: String,
+    pub accepted: BTreeMap<String, Accepted>,
+    pub refused: BTreeMap<String, Refused>,
+    /// Parameters in effect since the last start only.
+    pub started_with: BTreeMap<String, String>,
+    /// The append-only files still there are older than dump.rdb.
+    pub append_only_replaced: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Accepted {
+    pub value: String,
+    /// How the server spells it: `KEA` becomes `AKE`.
+    pub reported: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refused {
+    pub value: String,
+    pub reason: String,
+}
+
+impl Record {
+    /// A missing or damaged record is an empty one: it only costs setting the parameters once more.
+    pub fn load(data_dir: &Path) -> Self {
+        let text = fs::read_to_string(data_dir.join(FILE)).unwrap_or_default();
+        serde_json::from_str(&text).unwrap_or_default()
+    }
+
+    pub fn save(&self, data_dir: &Path) -> Result<(), WriteFile> {
+        let text = serde_json::to_string(self).unwrap_or_default();
+        durable_file::write_if_changed(&data_dir.join(FILE), &text).map(drop)
+    }
+
+    /// Forgets judgements of another version line.
+    pub fn judged_by(&mut self, line: &str) {
+        if self.line != line {
+            self.refused.clear();
+            self.line = line.to_owned();
+        }
+    }
+
+    pub fn refuses(&self, name: &str, value: &str) -> bool {
+        self.refused.get(name).is_some_and(|refused| refused.value == value)
+    }
+
+    pub fn accept(&mut self, name: &str, value: &str, reported: &str) {
+        self.refused.remove(name);
+        let accepted = Accepted { value: value.to_owned(), reported: reported.to_owned() };
+        self.accepted.insert(name.to_owned(), accepted);
+    }
+
+    pub fn refuse(&mut self, name: &str, value: &str, reason: &str) {
+        self.refused.insert(name.to_owned(), Refused { value: value.to_owned(), reason: reason.to_owned() });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_survives_and_a_damaged_one_is_empty() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut record = Record::default();
+        record.accept("notify-keyspace-events", "KEA", "AKE");
+        record.save(folder.path()).unwrap();
+        assert_eq!(Record::load(folder.path()), record);
+        fs::write(folder.path().join(FILE), "{\"line\":").unwrap();
+        assert_eq!(Record::load(folder.path()), Record::default());
+    }
+
+    #[test]
+    fn accepting_a_value_ends_its_refusal_and_another_line_judges_anew() {
+        let mut record = Record::default();
+        record.judged_by("8.1");
+        record.refuse("hz", "bogus", "not a number");
+        assert!(record.refuses("hz", "bogus") && !record.refuses("hz", "50"));
+        record.accept("hz", "50", "50");
+        assert!(!record.refuses("hz", "bogus"));
+        record.refuse("hz", "bogus", "not a number");
+        record.judged_by("8.1");
+        assert!(record.refuses("hz", "bogus"));
+        record.judged_by("9.1");
+        assert!(!record.refuses("hz", "bogus"));
+    }
+}

@@ -1,0 +1,140 @@
+//! Before a pod stops: a primary passes its role to its best replica. IO; needs no operator, only the two nodes.
+
+pub mod candidates;
+
+use candidates::{Candidate, Standing};
+use std::{fmt, path::PathBuf, time::Duration};
+use tokio::{
+    sync::Mutex,
+    time::{Instant, sleep},
+};
+use valkey::{Address, CallError, Connection};
+
+/// One answer of a node, here or on the other side.
+const CALL_DEADLINE: Duration = Duration::from_secs(2);
+/// Valkey itself gives a manual failover up after five seconds.
+const PATIENCE_PER_REPLICA: Duration = Duration::from_secs(6);
+const POLL: Duration = Duration::from_millis(20);
+
+pub struct HandOver {
+    socket: PathBuf,
+    deadline: Duration,
+    /// The kubelet may ask twice; the second waits for the first and then finds a replica.
+    turn: Mutex<()>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    HandedOver { to: String },
+    NothingToDo(&'static str),
+    NoReplica,
+    Unreachable(String),
+    Failed(String),
+}
+
+impl Outcome {
+    pub fn name(&self) -> &'static str {
+        match self {
+            Outcome::HandedOver { .. } => "handed-over",
+            Outcome::NothingToDo(_) => "nothing-to-do",
+            Outcome::NoReplica => "no-replica-in-sync",
+            Outcome::Unreachable(_) => "valkey-unreachable",
+            Outcome::Failed(_) => "failed",
+        }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Outcome::HandedOver { to } => write!(f, "{to} is the primary now"),
+            Outcome::NothingToDo(reason) => f.write_str(reason),
+            Outcome::NoReplica => f.write_str("no replica of this primary is in sync"),
+            Outcome::Unreachable(reason) | Outcome::Failed(reason) => f.write_str(reason),
+        }
+    }
+}
+
+impl HandOver {
+    pub fn new(socket: PathBuf, deadline: Duration) -> Self {
+        Self { socket, deadline, turn: Mutex::new(()) }
+    }
+
+    /// Returns when this node is a replica, when there is nothing to hand over, or when the deadline has passed.
+    pub async fn run(&self) -> Outcome {
+        let until = Instant::now() + self.deadline;
+        let Ok(_turn) = tokio::time::timeout_at(until, self.turn.lock()).await else {
+            return Outcome::Failed("another hand-over did not end in time".into());
+        };
+        let mut failure = None;
+        while Instant::now() < until {
+            match self.attempt(until).await {
+                Ok(outcome) => return outcome,
+                Err(reason) => {
+                    tracing::warn!(%reason, "a hand-over did not succeed, trying again");
+                    failure = Some(reason);
+                    sleep(POLL * 10).await;
+                }
+            }
+        }
+        Outcome::Failed(failure.unwrap_or_else(|| "the deadline passed".into()))
+    }
+
+    /// `Err` is worth another try.
+    async fn attempt(&self, until: Instant) -> Result<Outcome, String> {
+        let standing = match self.standing().await {
+            Ok(standing) => standing,
+            Err(error) => return Ok(Outcome::Unreachable(error.to_string())),
+        };
+        let candidates = match standing {
+            Standing::Replica => return Ok(Outcome::NothingToDo("this node is a replica")),
+            Standing::WithoutSlots => return Ok(Outcome::NothingToDo("this primary serves no slots")),
+            Standing::Standalone => return Ok(Outcome::NothingToDo("this server is not part of a cluster")),
+            Standing::Primary { candidates } if candidates.is_empty() => return Ok(Outcome::NoReplica),
+            Standing::Primary { candidates } => candidates,
+        };
+        let mut reasons = Vec::new();
+        for candidate in candidates {
+            match self.give_to(&candidate, until).await {
+                Ok(()) => return Ok(Outcome::HandedOver { to: candidate.name() }),
+                Err(reason) => reasons.push(format!("{}: {reason}", candidate.name())),
+            }
+        }
+        Err(reasons.join("; "))
+    }
+
+    async fn standing(&self) -> Result<Standing, CallError> {
+        let mut own = self.connect().await?;
+        let info = own.info(&["replication", "cluster"]).await?;
+        if !info.flag("cluster_enabled") {
+            return Ok(Standing::Standalone);
+        }
+        Ok(Standing::of(&info, &own.cluster_nodes().await?))
+    }
+
+    async fn give_to(&self, candidate: &Candidate, until: Instant) -> Result<(), String> {
+        let reason = |error: CallError| error.to_string();
+        let mut replica = Connection::open(&Address::Tcp(candidate.address), CALL_DEADLINE).await.map_err(reason)?;
+        let info = replica.info(&["replication"]).await.map_err(reason)?;
+        if !info.is_replica() || info.text("master_link_status") != Some("up") {
+            return Err("it is not a replica in sync".into());
+        }
+        replica.cluster_failover().await.map_err(reason)?;
+        self.wait_until_replica(until.min(Instant::now() + PATIENCE_PER_REPLICA)).await
+    }
+
+    async fn wait_until_replica(&self, until: Instant) -> Result<(), String> {
+        while Instant::now() < until {
+            let standing = self.standing().await.map_err(|error| error.to_string())?;
+            if matches!(standing, Standing::Replica | Standing::WithoutSlots) {
+                return Ok(());
+            }
+            sleep(POLL).await;
+        }
+        Err("this node was still the primary when the time was over".into())
+    }
+
+    async fn connect(&self) -> Result<Connection, CallError> {
+        Connection::open(&Address::Unix(self.socket.clone()), CALL_DEADLINE).await
+    }
+}

@@ -1,0 +1,109 @@
+use super::*;
+use std::time::Duration;
+use valkey::ClusterInfo;
+
+const PRIMARY: &str = "run_id:abc\nrole:master\nused_memory:1000\nmaxmemory:0\nmaxmemory_policy:noeviction\n";
+const REPLICA: &str = "run_id:abc\nrole:slave\nmaster_host:10.0.0.7\nmaster_port:6379\nmaster_link_status:";
+
+fn context() -> Context<'static> {
+    Context { seen_valkey: true, settled_run: Some("abc"), apply_problem: None }
+}
+
+fn pong(info: &str) -> Observation {
+    Observation { answer: Answer::Pong, info: Some(Info::parse(info)), ..Default::default() }
+}
+
+fn refusing(message: &str, info: &str) -> Observation {
+    let answer = Answer::Refused(Refusal::new(message));
+    Observation { answer, info: Some(Info::parse(info)), ..Default::default() }
+}
+
+fn cluster(state_ok: bool, known_nodes: u64) -> Option<ClusterInfo> {
+    let slots = if state_ok { 16384 } else { 10922 };
+    let (size, current_epoch, my_epoch) = (3, 1, 1);
+    Some(ClusterInfo { state_ok, slots_assigned: slots, slots_ok: slots, known_nodes, size, current_epoch, my_epoch })
+}
+
+fn condition(observation: &Observation) -> Condition {
+    Condition::of(observation, &context())
+}
+
+#[test]
+fn each_refusal_is_its_own_condition_and_none_of_them_kills() {
+    let cases = [
+        ("LOADING x", Kind::Loading),
+        ("BUSY x", Kind::BusyScript),
+        ("MASTERDOWN x", Kind::ReplicaNotInSync),
+        ("MISCONF x", Kind::PersistenceFailing),
+        ("NOAUTH x", Kind::AuthenticationRequired),
+        ("CLUSTERDOWN x", Kind::ClusterDown),
+        ("ERR max number of clients reached", Kind::TooManyClients),
+        ("ERR anything", Kind::Refusing),
+    ];
+    for (message, kind) in cases {
+        let condition = condition(&refusing(message, ""));
+        assert_eq!(condition.kind, kind, "{message}");
+        assert!(condition.kind.is_alive() && !condition.kind.is_ready(), "{message}");
+    }
+}
+
+#[test]
+fn silence_absence_before_and_after_the_first_answer_are_told_apart() {
+    let with = |answer| Observation { answer, ..Default::default() };
+    let silent = condition(&with(Answer::Silence(Duration::from_secs(2))));
+    assert_eq!((silent.kind, silent.kind.is_alive()), (Kind::Hung, false));
+    assert_eq!(condition(&with(Answer::NobodyListens)).kind, Kind::Dead);
+    let before = Context { seen_valkey: false, ..context() };
+    assert_eq!(Condition::of(&with(Answer::NobodyListens), &before).kind, Kind::Starting);
+}
+
+#[test]
+fn loading_says_how_far_it_is() {
+    let info = "loading:1\nloading_loaded_perc:43.10\nloading_eta_seconds:3\n";
+    assert_eq!(condition(&refusing("LOADING x", info)).detail, "43.10 % loaded, about 3 s left");
+}
+
+#[test]
+fn a_replica_is_ready_only_with_its_link_up() {
+    assert_eq!(condition(&pong(&format!("{REPLICA}up\n"))).kind, Kind::Ready);
+    let down = condition(&pong(&format!("{REPLICA}down\nmaster_sync_in_progress:1\nmaster_sync_left_bytes:77\n")));
+    assert_eq!(
+        (down.kind, down.detail.as_str()),
+        (Kind::ReplicaNotInSync, "copying from 10.0.0.7:6379, 77 bytes left")
+    );
+}
+
+#[test]
+fn a_node_that_knows_nobody_is_ready_and_one_in_a_broken_cluster_is_not() {
+    for (state_ok, known, kind) in [(false, 1, Kind::Ready), (false, 6, Kind::ClusterDown), (true, 6, Kind::Ready)] {
+        let observation = Observation { cluster: cluster(state_ok, known), ..pong(PRIMARY) };
+        assert_eq!(condition(&observation).kind, kind);
+    }
+}
+
+#[test]
+fn a_server_that_has_not_got_its_settings_yet_is_alive_and_not_ready() {
+    let context = Context { settled_run: Some("earlier"), ..context() };
+    let condition = Condition::of(&pong(PRIMARY), &context);
+    assert_eq!(condition.kind, Kind::ApplyingSettings);
+    assert!(condition.kind.is_alive() && !condition.kind.is_ready());
+}
+
+#[test]
+fn failing_persistence_is_a_full_disk_when_a_snapshot_has_no_room() {
+    let with = |available| {
+        let disk = Some(Disk { total: 1 << 30, available });
+        Observation { disk, ..refusing("MISCONF x", "used_memory:100000000\n") }
+    };
+    assert_eq!(condition(&with(50_000_000)).kind, Kind::DiskFull);
+    assert_eq!(condition(&with(900_000_000)).kind, Kind::PersistenceFailing);
+}
+
+#[test]
+fn a_primary_out_of_memory_stays_ready_and_says_so() {
+    let full = PRIMARY.replace("maxmemory:0", "maxmemory:900");
+    assert_eq!(condition(&pong(&full)).kind, Kind::OutOfMemory);
+    assert!(Kind::OutOfMemory.is_ready());
+    let evicting = full.replace("noeviction", "allkeys-lru");
+    assert_eq!(condition(&pong(&evicting)).kind, Kind::Ready);
+}

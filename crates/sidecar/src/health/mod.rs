@@ -1,0 +1,8 @@
+//! What the pod's probes, Prometheus and people are told.
+
+pub mod condition;
+pub mod disk;
+pub mod http;
+pub mod metrics;
+pub mod observation;
+pub mod routes;

@@ -1,0 +1,94 @@
+//! Which path gives which answer. IO through `observation` and `handover`; the HTTP server calls it.
+
+use super::{
+    condition::{Condition, Context, Kind},
+    disk,
+    http::Response,
+    metrics, observation,
+};
+use crate::{
+    arguments::RunArguments,
+    handover::{HandOver, Outcome},
+    state::Shared,
+};
+use api::names::probe;
+use serde_json::json;
+use std::{sync::Arc, time::Duration};
+
+/// The volume is asked for metrics' sake only: a slow one must not make them late.
+const DISK_DEADLINE: Duration = Duration::from_millis(200);
+
+#[derive(Clone)]
+pub struct Routes {
+    pub arguments: Arc<RunArguments>,
+    pub shared: Shared,
+    pub hand_over: Arc<HandOver>,
+}
+
+impl Routes {
+    pub async fn answer(self, path: String) -> Response {
+        match path.as_str() {
+            probe::SIDECAR => self.own_health(),
+            probe::STARTUP => self.probe("startup", Kind::is_alive).await,
+            probe::LIVENESS => self.probe("liveness", Kind::is_alive).await,
+            probe::READINESS => self.probe("readiness", Kind::is_ready).await,
+            probe::PRE_STOP => self.pre_stop().await,
+            "/metrics" => self.metrics().await,
+            "/status" => Response::json(200, &*self.shared.lock()),
+            _ => Response::text(
+                404,
+                "known paths: /healthz /valkey/startup /valkey/liveness /valkey/readiness /valkey/pre-stop /metrics /status\n",
+            ),
+        }
+    }
+
+    fn own_health(&self) -> Response {
+        let state = self.shared.lock();
+        match (state.rendered, &state.settings_problem) {
+            (true, None) => Response::json(200, &json!({"state": "ready"})),
+            // The last good settings stay in force: that is a matter for a warning, not for a restart.
+            (true, Some(problem)) => Response::json(200, &json!({"state": "ready", "warning": problem})),
+            (false, problem) => {
+                let detail = problem.as_ref().or(state.apply_problem.as_ref());
+                Response::json(503, &json!({"state": "starting", "detail": detail}))
+            }
+        }
+    }
+
+    async fn probe(&self, name: &'static str, passes: fn(Kind) -> bool) -> Response {
+        let pod = &self.arguments.pod;
+        let observed = observation::observe(&pod.socket(), &pod.data_dir, self.arguments.probe_deadline).await;
+        let mut state = self.shared.lock();
+        let context = Context {
+            seen_valkey: state.seen_valkey,
+            settled_run: state.settled_run.as_deref(),
+            apply_problem: state.apply_problem.as_deref(),
+        };
+        let Condition { kind, detail } = Condition::of(&observed, &context);
+        state.seen_valkey |= kind.is_alive();
+        if kind == Kind::ApplyingSettings {
+            self.shared.ask_for_review();
+        }
+        if !passes(kind) {
+            *state.failed_probes.entry((name, kind.name())).or_default() += 1;
+        }
+        let status = if passes(kind) { 200 } else { 503 };
+        Response::json(status, &json!({"state": kind.name(), "detail": detail}))
+    }
+
+    /// 200 in every case: the kubelet stops the container anyway, and a failed hook only adds a misleading Event.
+    async fn pre_stop(&self) -> Response {
+        let outcome = self.hand_over.run().await;
+        *self.shared.lock().hand_overs.entry(outcome.name()).or_default() += 1;
+        match &outcome {
+            Outcome::Failed(_) => tracing::error!(%outcome, "asked to hand over before a stop"),
+            _ => tracing::info!(%outcome, "asked to hand over before a stop"),
+        }
+        Response::json(200, &json!({"outcome": outcome.name(), "detail": outcome.to_string()}))
+    }
+
+    async fn metrics(&self) -> Response {
+        let disk = disk::ask(&self.arguments.pod.data_dir, DISK_DEADLINE).await;
+        Response::text(200, metrics::text(&self.shared.lock(), disk))
+    }
+}

@@ -1,0 +1,82 @@
+//! The sidecar's program: reads the command line, wires the parts, waits for the end.
+
+mod agent;
+mod arguments;
+mod configuration;
+mod durable_file;
+mod ending;
+mod handover;
+mod health;
+mod logging;
+mod settings;
+mod state;
+
+use agent::Agent;
+use anyhow::Context;
+use arguments::{Arguments, Command, PodArguments, RunArguments};
+use clap::Parser;
+use configuration::{
+    data_folder::DataFolder,
+    record::Record,
+    render::{self, Inputs, Trust},
+};
+use handover::HandOver;
+use health::{http, routes::Routes};
+use state::Shared;
+use std::{process::ExitCode, sync::Arc};
+use tokio::{
+    net::TcpListener,
+    signal::unix::{SignalKind, signal},
+};
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::Run(arguments) => start(arguments),
+        Command::Render(pod) => print_conf(&pod),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("valkey-sidecar: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn print_conf(pod: &PodArguments) -> anyhow::Result<()> {
+    let settings = settings::read(&pod.settings)?;
+    let version = pod.valkey_version.unwrap_or(settings.valkey_version);
+    let (record, data) = (Record::load(&pod.data_dir), DataFolder::look(&pod.data_dir));
+    let inputs = Inputs { pod, settings: &settings, version, record: &record, data, trust: Trust::Hopeful };
+    print!("{}", render::conf(&inputs));
+    Ok(())
+}
+
+fn start(arguments: RunArguments) -> anyhow::Result<()> {
+    logging::start(arguments.log_level);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(2).build()?;
+    runtime.block_on(run(Arc::new(arguments)))
+}
+
+async fn run(arguments: Arc<RunArguments>) -> anyhow::Result<()> {
+    let mut terminated = signal(SignalKind::terminate())?;
+    let mut interrupted = signal(SignalKind::interrupt())?;
+    let address = arguments.health_address();
+    let listener = TcpListener::bind(address).await.with_context(|| format!("could not listen on {address}"))?;
+    let pod = &arguments.pod;
+    tracing::info!(pod = %pod.pod_name, namespace = %pod.pod_namespace, node = pod.node_name, %address, "sidecar started");
+    let shared = Shared::default();
+    let hand_over = Arc::new(HandOver::new(pod.socket(), arguments.hand_over_deadline));
+    let routes = Routes { arguments: arguments.clone(), shared: shared.clone(), hand_over };
+    tokio::spawn(http::serve(listener, move |path| routes.clone().answer(path)));
+    let agent = tokio::spawn(Agent::new(arguments.clone(), shared).run());
+    tokio::select! {
+        _ = terminated.recv() => {}
+        _ = interrupted.recv() => {}
+        ended = agent => anyhow::bail!("the agent's loop ended: {ended:?}"),
+    }
+    // The kubelet ends sidecars last; should it be otherwise, probes and the hand-over are answered to the end.
+    let gone = ending::wait_for_valkey_to_go(&arguments.pod.socket(), arguments.exit_deadline).await;
+    tracing::info!(valkey_gone = gone, "sidecar ends");
+    Ok(())
+}

@@ -1,0 +1,93 @@
+//! Changed settings reach the running server, and only as far as it accepts them.
+
+use crate::pod::{Pod, config, eventually};
+use std::collections::BTreeMap;
+use valkey::testing::{BOTH_VERSIONS, ServerVersion};
+
+async fn wait_config(pod: &Pod, name: &str, value: &str) {
+    eventually(&format!("{name} is {value}"), || async { config(pod, name).await == value }).await;
+}
+
+#[tokio::test]
+async fn a_changed_value_is_applied_live_and_written_for_the_next_start() {
+    for version in BOTH_VERSIONS {
+        let mut pod = Pod::ready(version, &[("hz", "20")]);
+        pod.set(&[("hz", "30"), ("maxmemory", "64mb")]);
+        wait_config(&pod, "hz", "30").await;
+        assert_eq!(config(&pod, "maxmemory").await, "67108864");
+        pod.wait_for("valkey.conf has it", |pod| pod.conf().contains("\nhz 30\n"));
+        pod.server().kill().unwrap();
+        pod.start_server();
+        assert_eq!(config(&pod, "hz").await, "30");
+    }
+}
+
+#[tokio::test]
+async fn a_refused_value_is_reported_the_old_one_stays_and_the_others_get_through() {
+    for version in BOTH_VERSIONS {
+        let mut pod = Pod::ready(version, &[("hz", "20"), ("maxmemory-samples", "5")]);
+        pod.set(&[("hz", "bogus"), ("maxmemory-samples", "9")]);
+        wait_config(&pod, "maxmemory-samples", "9").await;
+        pod.wait_for("the refusal is told", |pod| pod.status()["refused"]["hz"]["value"] == "bogus");
+        assert!(pod.status()["refused"]["hz"]["reason"].as_str().unwrap().contains("integer"));
+        assert!(pod.get("/metrics").body.contains("valkey_sidecar_parameter_refused{parameter=\"hz\"} 1"));
+        assert_eq!(config(&pod, "hz").await, "20");
+        pod.wait_for("valkey.conf keeps the old", |pod| pod.conf().contains("\nhz 20\n"));
+        pod.server().kill().unwrap();
+        pod.start_server();
+        pod.wait_ready();
+        pod.set(&[("hz", "40"), ("maxmemory-samples", "9")]);
+        wait_config(&pod, "hz", "40").await;
+        pod.wait_for("the refusal is over", |pod| pod.status()["refused"].as_object().unwrap().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_parameter_taken_out_goes_back_to_its_default_even_over_a_restart_of_the_sidecar() {
+    for version in BOTH_VERSIONS {
+        let mut pod = Pod::ready(version, &[("hz", "20"), ("notify-keyspace-events", "KEA"), ("save", "60 100")]);
+        assert_eq!(config(&pod, "save").await, "60 100");
+        pod.stop_sidecar();
+        pod.set(&[]);
+        pod.start_sidecar(&[]);
+        wait_config(&pod, "hz", "10").await;
+        wait_config(&pod, "notify-keyspace-events", "").await;
+        wait_config(&pod, "save", "3600 1 300 100 60 10000").await;
+    }
+}
+
+#[tokio::test]
+async fn what_needs_a_restart_is_pending_until_the_restart() {
+    for version in BOTH_VERSIONS {
+        let mut pod = Pod::ready(version, &[]);
+        pod.set(&[("tcp-backlog", "128"), ("hz", "20")]);
+        wait_config(&pod, "hz", "20").await;
+        pod.wait_for("it is pending", |pod| pod.status()["pendingRestart"][0]["parameter"] == "tcp-backlog");
+        assert!(
+            pod.get("/metrics").body.contains("valkey_sidecar_parameter_pending_restart{parameter=\"tcp-backlog\"} 1")
+        );
+        pod.wait_for("it is in valkey.conf", |pod| pod.conf().contains("\ntcp-backlog 128\n"));
+        pod.server().kill().unwrap();
+        pod.start_server();
+        pod.wait_ready();
+        pod.wait_for("nothing is pending", |pod| pod.status()["pendingRestart"] == serde_json::json!([]));
+    }
+}
+
+#[tokio::test]
+async fn a_value_changed_by_hand_is_put_right() {
+    let pod = Pod::ready(ServerVersion::V9_1, &[("hz", "20")]);
+    let by_hand = BTreeMap::from([("hz".to_owned(), "99".to_owned())]);
+    pod.connect().await.config_set(&by_hand).await.unwrap();
+    wait_config(&pod, "hz", "20").await;
+}
+
+#[tokio::test]
+async fn broken_settings_leave_the_good_ones_in_force() {
+    let pod = Pod::ready(ServerVersion::V9_1, &[("hz", "20")]);
+    pod.set_text("{");
+    pod.wait_for("the problem is told", |pod| pod.get("/healthz").body.contains("is not valid"));
+    assert_eq!((pod.get("/healthz").status, config(&pod, "hz").await.as_str()), (200, "20"));
+    pod.set(&[("hz", "25")]);
+    wait_config(&pod, "hz", "25").await;
+}

@@ -1,0 +1,10 @@
+//! The sidecar's program beside real valkey-server processes of both supported lines.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "helpers of tests may fail the test")]
+
+mod append_only;
+mod configuration;
+mod hand_over;
+mod life_cycle;
+mod live_settings;
+mod pod;
+mod probes;

@@ -1,0 +1,220 @@
+//! Each state Valkey can be in is told apart, and only a silent or absent server fails its liveness.
+
+use crate::pod::{Pod, config, eventually};
+use std::{
+    process::Command,
+    thread,
+    time::{Duration, Instant},
+};
+use valkey::testing::{BOTH_VERSIONS, ServerVersion, TestServer};
+
+const READINESS: &str = "/valkey/readiness";
+const LIVENESS: &str = "/valkey/liveness";
+const STARTUP: &str = "/valkey/startup";
+
+fn statuses(pod: &Pod) -> [u16; 3] {
+    [STARTUP, LIVENESS, READINESS].map(|path| pod.get(path).status)
+}
+
+async fn own_all_slots(pod: &Pod) {
+    pod.connect().await.cluster_add_slots(0, 16383).await.unwrap();
+    eventually("a cluster of one is up", || async { pod.connect().await.cluster_info().await.unwrap().state_ok }).await;
+}
+
+#[test]
+fn before_valkey_starts_it_is_starting_and_a_node_that_knows_nobody_is_ready() {
+    for version in BOTH_VERSIONS {
+        let mut pod = Pod::new(version, &[]);
+        pod.start_sidecar(&[]);
+        assert_eq!((pod.get(STARTUP).state(), statuses(&pod)), ("starting".into(), [503, 503, 503]));
+        pod.start_server();
+        pod.wait_ready();
+        assert_eq!(statuses(&pod), [200, 200, 200]);
+    }
+}
+
+#[test]
+fn a_killed_server_is_dead() {
+    let mut pod = Pod::ready(ServerVersion::V9_1, &[]);
+    pod.server().kill().unwrap();
+    assert_eq!((pod.get(LIVENESS).state(), statuses(&pod)), ("dead".into(), [503, 503, 503]));
+}
+
+#[test]
+fn a_hung_server_fails_within_the_deadline_and_the_sidecar_itself_stays_prompt() {
+    for version in BOTH_VERSIONS {
+        let mut pod = Pod::ready(version, &[]);
+        pod.server().freeze().unwrap();
+        thread::scope(|scope| {
+            let probes: Vec<_> = (0..8).map(|_| scope.spawn(|| pod.get(LIVENESS))).collect();
+            for path in ["/healthz", "/metrics", "/status"] {
+                let answer = pod.get(path);
+                assert_eq!(answer.status, 200);
+                assert!(answer.took < Duration::from_millis(250), "{path} took {:?}", answer.took);
+            }
+            for probe in probes {
+                let answer = probe.join().unwrap();
+                assert_eq!((answer.status, answer.state().as_str()), (503, "hung"));
+                assert!(answer.took < Duration::from_millis(1500), "{:?}", answer.took);
+            }
+        });
+        assert!(pod.get("/metrics").body.contains("failed_probes_total{probe=\"liveness\",state=\"hung\"} 8"));
+        pod.server().thaw().unwrap();
+        pod.wait_ready();
+    }
+}
+
+#[tokio::test]
+async fn a_loading_server_is_alive_and_says_how_far_it_is() {
+    for version in BOTH_VERSIONS {
+        let mut pod = Pod::ready(version, &[]);
+        own_all_slots(&pod).await;
+        let mut connection = pod.connect().await;
+        for index in 0..2000 {
+            connection.call(&["SET", &format!("key{index}"), &"x".repeat(100)]).await.unwrap();
+        }
+        connection.call(&["SAVE"]).await.unwrap();
+        pod.server().kill().unwrap();
+        pod.try_start_server(&["--key-load-delay", "1000", "--loading-process-events-interval-bytes", "1024"]).unwrap();
+        let answer = pod.wait_state(READINESS, "loading");
+        assert!(answer.json()["detail"].as_str().unwrap().contains("% loaded"), "{}", answer.body);
+        assert_eq!(statuses(&pod), [200, 200, 503]);
+        pod.wait_ready();
+    }
+}
+
+/// A pod that replicates a server outside; the server owns all slots.
+async fn replica_of_a_primary(version: ServerVersion, parameters: &[(&str, &str)]) -> (Pod, TestServer) {
+    let quick = ["--cluster-enabled", "yes", "--repl-diskless-sync-delay", "0"];
+    let primary = TestServer::start(version, &quick).unwrap();
+    let mut other = primary.connect().await.unwrap();
+    other.cluster_add_slots(0, 16383).await.unwrap();
+    let pod = Pod::ready(version, parameters);
+    pod.connect().await.cluster_meet("127.0.0.1", primary.port).await.unwrap();
+    let id = other.cluster_my_id().await.unwrap();
+    let replicate = || async { pod.connect().await.cluster_replicate(&id).await.is_ok() };
+    eventually("the pod became a replica", replicate).await;
+    pod.wait_state(READINESS, "ready");
+    assert_eq!(pod.get(READINESS).json()["detail"], "replica");
+    (pod, primary)
+}
+
+#[tokio::test]
+async fn a_replica_without_its_primary_is_alive_and_not_in_sync() {
+    for version in BOTH_VERSIONS {
+        for stale in ["yes", "no"] {
+            let (pod, mut primary) = replica_of_a_primary(version, &[("replica-serve-stale-data", stale)]).await;
+            primary.kill().unwrap();
+            let answer = pod.wait_state(READINESS, "replica-not-in-sync");
+            assert_eq!((answer.status, pod.get(LIVENESS).status), (503, 200));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_busy_script_is_told_and_does_not_kill() {
+    for version in BOTH_VERSIONS {
+        let pod = Pod::ready(version, &[("busy-reply-threshold", "50")]);
+        let mut connection = pod.connect().await;
+        connection.renew(Duration::from_secs(60));
+        let script = tokio::spawn(async move { connection.call(&["EVAL", "while true do end", "0"]).await.map(drop) });
+        eventually("the script is noticed", || async { pod.get(READINESS).state() == "busy-script" }).await;
+        assert_eq!(statuses(&pod), [200, 200, 503]);
+        pod.connect().await.call(&["SCRIPT", "KILL"]).await.unwrap();
+        assert!(script.await.unwrap().is_err());
+        pod.wait_ready();
+    }
+}
+
+#[tokio::test]
+async fn a_server_without_memory_stays_reachable_and_says_so() {
+    for version in BOTH_VERSIONS {
+        let pod = Pod::ready(version, &[]);
+        pod.set(&[("maxmemory", "500kb")]);
+        let answer = pod.wait_state(READINESS, "out-of-memory");
+        assert_eq!((answer.status, statuses(&pod)), (200, [200, 200, 200]));
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_turns_clients_away_is_alive_and_not_ready() {
+    for version in BOTH_VERSIONS {
+        let pod = Pod::ready(version, &[]);
+        let mut holder = pod.connect().await;
+        holder.call(&["CONFIG", "SET", "maxclients", "1"]).await.unwrap();
+        assert_eq!((pod.get(READINESS).state(), statuses(&pod)), ("too-many-clients".into(), [200, 200, 503]));
+    }
+}
+
+#[tokio::test]
+async fn a_password_nobody_told_the_sidecar_does_not_kill() {
+    let pod = Pod::ready(ServerVersion::V9_1, &[]);
+    pod.connect().await.call(&["CONFIG", "SET", "requirepass", "secret"]).await.unwrap();
+    assert_eq!((pod.get(READINESS).state(), statuses(&pod)), ("authentication-required".into(), [200, 200, 503]));
+}
+
+#[tokio::test]
+async fn a_node_of_a_cluster_without_all_its_slots_is_not_ready() {
+    let pod = Pod::ready(ServerVersion::V9_1, &[]);
+    let other = TestServer::start(ServerVersion::V9_1, &["--cluster-enabled", "yes"]).unwrap();
+    pod.connect().await.cluster_meet("127.0.0.1", other.port).await.unwrap();
+    let answer = pod.wait_state(READINESS, "cluster-down");
+    assert_eq!((answer.status, pod.get(LIVENESS).status), (503, 200));
+}
+
+/// A small file system of its own on the pod's data directory.
+struct SmallDisk(std::path::PathBuf);
+
+impl SmallDisk {
+    fn mount(folder: &std::path::Path) -> Self {
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=6m", "tmpfs"]).arg(folder).status();
+        let mounted = mounted.is_ok_and(|status| status.success());
+        assert!(
+            mounted,
+            "a small file system could not be mounted: run as root, or leave this test out with --skip disk"
+        );
+        Self(folder.to_owned())
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
+    }
+}
+
+#[tokio::test]
+async fn a_full_disk_is_told_from_other_trouble_and_does_not_kill() {
+    for version in BOTH_VERSIONS {
+        let mut pod = Pod::new(version, &[]);
+        let _disk = SmallDisk::mount(&pod.data);
+        pod.start_sidecar(&[]);
+        pod.start_server();
+        pod.wait_ready();
+        own_all_slots(&pod).await;
+        std::fs::write(pod.data.join("filler"), vec![0; 5 << 20]).unwrap();
+        let mut connection = pod.connect().await;
+        for index in 0..1500 {
+            connection.call(&["SET", &format!("key{index}"), &format!("{index:01000}")]).await.unwrap();
+        }
+        connection.call(&["CONFIG", "SET", "rdbcompression", "no"]).await.unwrap();
+        connection.call(&["BGSAVE"]).await.unwrap();
+        let answer = pod.wait_state(READINESS, "disk-full");
+        assert_eq!(statuses(&pod), [200, 200, 503], "{}", answer.body);
+        pod.set(&[("hz", "20")]);
+        eventually("settings are applied all the same", || async { config(&pod, "hz").await == "20" }).await;
+        std::fs::remove_file(pod.data.join("filler")).unwrap();
+        connection.call(&["BGSAVE"]).await.unwrap();
+        pod.wait_ready();
+    }
+}
+
+#[test]
+fn a_client_that_says_nothing_does_not_hold_up_the_others() {
+    let pod = Pod::ready(ServerVersion::V9_1, &[]);
+    let silent: Vec<_> = (0..20).map(|_| std::net::TcpStream::connect(("127.0.0.1", pod.health)).unwrap()).collect();
+    let started = Instant::now();
+    assert_eq!(statuses(&pod), [200, 200, 200]);
+    assert!(started.elapsed() < Duration::from_secs(1));
+    drop(silent);
+}

@@ -1,0 +1,95 @@
+//! The admin commands, typed. IO through `Connection`; the sidecar and the tests call them.
+
+use crate::{
+    cluster_info::ClusterInfo,
+    cluster_nodes::ClusterNodes,
+    connection::{CallError, Connection},
+    info::Info,
+    reply::Reply,
+    role::Role,
+};
+use std::collections::BTreeMap;
+
+impl Connection {
+    /// The text of the answer, `PONG` from a server that serves.
+    pub async fn ping(&mut self) -> Result<String, CallError> {
+        Ok(self.call(&["PING"]).await?.into_text())
+    }
+
+    /// `sections` as INFO takes them, such as `replication`; none means the server's default selection.
+    pub async fn info(&mut self, sections: &[&str]) -> Result<Info, CallError> {
+        let command: Vec<&str> = std::iter::once("INFO").chain(sections.iter().copied()).collect();
+        Ok(Info::parse(&self.call(&command).await?.into_text()))
+    }
+
+    pub async fn role(&mut self) -> Result<Role, CallError> {
+        Role::parse(self.call(&["ROLE"]).await?).ok_or(CallError::Unexpected { command: "ROLE" })
+    }
+
+    /// Values of the named parameters; those the server does not know are absent.
+    pub async fn config_get(&mut self, names: &[&str]) -> Result<BTreeMap<String, String>, CallError> {
+        if names.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        let command: Vec<&str> = ["CONFIG", "GET"].into_iter().chain(names.iter().copied()).collect();
+        let pairs = self.call(&command).await?.into_pairs();
+        pairs.map(BTreeMap::from_iter).ok_or(CallError::Unexpected { command: "CONFIG GET" })
+    }
+
+    /// Sets all or none.
+    pub async fn config_set(&mut self, values: &BTreeMap<String, String>) -> Result<(), CallError> {
+        if values.is_empty() {
+            return Ok(());
+        }
+        let pairs = values.iter().flat_map(|(name, value)| [name.as_str(), value.as_str()]);
+        let command: Vec<&str> = ["CONFIG", "SET"].into_iter().chain(pairs).collect();
+        self.call(&command).await.and_then(|reply| expect_ok(reply, "CONFIG SET"))
+    }
+
+    /// Asks for a snapshot in the background; it waits its turn behind a running child.
+    pub async fn background_save(&mut self) -> Result<(), CallError> {
+        self.call(&["BGSAVE", "SCHEDULE"]).await.map(drop)
+    }
+
+    pub async fn cluster_info(&mut self) -> Result<ClusterInfo, CallError> {
+        let text = self.call(&["CLUSTER", "INFO"]).await?.into_text();
+        ClusterInfo::parse(&text).ok_or(CallError::Unexpected { command: "CLUSTER INFO" })
+    }
+
+    pub async fn cluster_nodes(&mut self) -> Result<ClusterNodes, CallError> {
+        let text = self.call(&["CLUSTER", "NODES"]).await?.into_text();
+        ClusterNodes::parse(&text).ok_or(CallError::Unexpected { command: "CLUSTER NODES" })
+    }
+
+    pub async fn cluster_my_id(&mut self) -> Result<String, CallError> {
+        Ok(self.call(&["CLUSTER", "MYID"]).await?.into_text())
+    }
+
+    /// Sent to a replica: it takes over from its primary after both have the same offset. OK means accepted, not done.
+    pub async fn cluster_failover(&mut self) -> Result<(), CallError> {
+        self.call(&["CLUSTER", "FAILOVER"]).await.and_then(|reply| expect_ok(reply, "CLUSTER FAILOVER"))
+    }
+
+    pub async fn cluster_meet(&mut self, ip: &str, port: u16) -> Result<(), CallError> {
+        let port = port.to_string();
+        self.call(&["CLUSTER", "MEET", ip, &port]).await.and_then(|reply| expect_ok(reply, "CLUSTER MEET"))
+    }
+
+    pub async fn cluster_replicate(&mut self, primary_id: &str) -> Result<(), CallError> {
+        let reply = self.call(&["CLUSTER", "REPLICATE", primary_id]).await;
+        reply.and_then(|reply| expect_ok(reply, "CLUSTER REPLICATE"))
+    }
+
+    pub async fn cluster_add_slots(&mut self, first: u16, last: u16) -> Result<(), CallError> {
+        let (first, last) = (first.to_string(), last.to_string());
+        let reply = self.call(&["CLUSTER", "ADDSLOTSRANGE", &first, &last]).await;
+        reply.and_then(|reply| expect_ok(reply, "CLUSTER ADDSLOTSRANGE"))
+    }
+}
+
+fn expect_ok(reply: Reply, command: &'static str) -> Result<(), CallError> {
+    match reply {
+        Reply::Simple(text) if text == "OK" => Ok(()),
+        _ => Err(CallError::Unexpected { command }),
+    }
+}

@@ -1,0 +1,93 @@
+//! The answer of INFO: `name:value` lines. Pure; probes, metrics and the hand-over read it.
+
+use std::collections::HashMap;
+
+/// Fields by name. Typed questions return `None` when this server version does not have the field.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Info(HashMap<String, String>);
+
+/// A replica as its primary sees it (`slave0:ip=…,port=…,state=online,offset=…,lag=…`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttachedReplica {
+    pub ip: String,
+    pub port: u16,
+    pub online: bool,
+    pub offset: u64,
+    pub lag_seconds: Option<u64>,
+}
+
+impl Info {
+    pub fn parse(text: &str) -> Self {
+        let fields = text.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once(':'));
+        Self(fields.map(|(name, value)| (name.to_owned(), value.trim_end().to_owned())).collect())
+    }
+
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    pub fn number(&self, name: &str) -> Option<u64> {
+        self.text(name)?.parse().ok()
+    }
+
+    /// True when the field is `1`.
+    pub fn flag(&self, name: &str) -> bool {
+        self.text(name) == Some("1")
+    }
+
+    pub fn is_replica(&self) -> bool {
+        self.text("role") == Some("slave")
+    }
+
+    /// Replicas attached to this primary, in the server's order.
+    pub fn attached_replicas(&self) -> Vec<AttachedReplica> {
+        (0..).map_while(|index| self.text(&format!("slave{index}"))).filter_map(attached_replica).collect()
+    }
+}
+
+fn attached_replica(line: &str) -> Option<AttachedReplica> {
+    let field = |name: &str| line.split(',').filter_map(|pair| pair.split_once('=')).find(|(key, _)| *key == name);
+    let value = |name: &str| field(name).map(|(_, value)| value);
+    Some(AttachedReplica {
+        ip: value("ip")?.to_owned(),
+        port: value("port")?.parse().ok()?,
+        online: value("state") == Some("online"),
+        offset: value("offset")?.parse().ok()?,
+        lag_seconds: value("lag").and_then(|lag| lag.parse().ok()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PRIMARY: &str = "# Replication\r\nrole:master\r\nconnected_slaves:2\r\n\
+        slave0:ip=127.0.0.1,port=7004,state=online,offset=176,lag=0,type=replica\r\n\
+        slave1:ip=fd00::5,port=6379,state=send_bulk,offset=0,lag=-1,type=replica\r\n\
+        master_repl_offset:176\r\nrepl_backlog_active:1\r\n";
+
+    #[test]
+    fn fields_are_found_by_name_and_missing_ones_are_none() {
+        let info = Info::parse(PRIMARY);
+        assert_eq!(info.text("role"), Some("master"));
+        assert_eq!(info.number("master_repl_offset"), Some(176));
+        assert_eq!(info.number("role"), None);
+        assert_eq!(info.text("loading"), None);
+        assert!(info.flag("repl_backlog_active") && !info.flag("loading") && !info.is_replica());
+    }
+
+    #[test]
+    fn attached_replicas_are_listed_with_their_state() {
+        let replicas = Info::parse(PRIMARY).attached_replicas();
+        assert_eq!(replicas.len(), 2);
+        let first =
+            AttachedReplica { ip: "127.0.0.1".into(), port: 7004, online: true, offset: 176, lag_seconds: Some(0) };
+        assert_eq!(replicas[0], first);
+        assert_eq!((replicas[1].ip.as_str(), replicas[1].online, replicas[1].lag_seconds), ("fd00::5", false, None));
+    }
+
+    #[test]
+    fn a_value_may_contain_colons() {
+        assert_eq!(Info::parse("executable:/a:b\r\n").text("executable"), Some("/a:b"));
+    }
+}
