@@ -30,7 +30,8 @@ const FOLDERS: [&str; 10] = [
 ];
 
 /// Programs of a cluster, by the name the kernel keeps. Dead ones that nobody reaped have nothing else to be known by.
-const PROGRAMS: [&str; 8] = ["etcd", "kube", "coredns", "containerd", "runc", "pause", "testbed", "iptables"];
+const PROGRAMS: [&str; 9] =
+    ["etcd", "kubelet", "kube-", "coredns", "containerd", "runc", "pause", "testbed", "iptables"];
 
 /// The variable that the processes which keep a testbed alive carry, with its name.
 const MARKER: &str = "VALKEY_TESTBED_INIT=";

@@ -1,5 +1,6 @@
 //! Whether this machine can carry a testbed, and installing the few tools that must come from its package manager.
 
+use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
@@ -22,6 +23,9 @@ const TOOLS: &[(&str, &str)] = &[
     ("buildah", "buildah"),
 ];
 
+const WATCH_LIMIT: &str = "/proc/sys/fs/inotify/max_user_instances";
+const WATCHES: u32 = 1024;
+
 /// Refuses in one sentence what cannot work.
 pub fn check() -> Result<()> {
     if !cfg!(target_os = "linux") {
@@ -37,6 +41,16 @@ pub fn check() -> Result<()> {
                 crate::cgroups::ROOT
             );
         }
+    }
+    Ok(())
+}
+
+/// Kubelets watch many files, and a usual limit is reached by the second testbed: "too many open files".
+pub fn raise_watch_limit(progress: &Progress) -> Result<()> {
+    let limit: u32 = fs::read_to_string(WATCH_LIMIT)?.trim().parse()?;
+    if limit < WATCHES {
+        fs::write(WATCH_LIMIT, WATCHES.to_string()).with_context(|| format!("cannot raise {WATCH_LIMIT} from {limit} to {WATCHES}"))?;
+        progress.say(&format!("raised the machine's fs.inotify.max_user_instances from {limit} to {WATCHES}, until the next reboot"));
     }
     Ok(())
 }

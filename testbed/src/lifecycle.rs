@@ -32,6 +32,7 @@ pub fn up(name: &str, nodes: u8, with: &[String], progress: &Progress) -> Result
         progress.say(&format!("testbed {name} is up already"));
     } else {
         host::install_tools(progress)?;
+        host::raise_watch_limit(progress)?;
         let programs = Programs::obtain(progress)?;
         let settings =
             BootSettings { pause: images::pause()?, cni_plugins: programs.cni_plugins.display().to_string() };

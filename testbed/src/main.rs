@@ -53,6 +53,11 @@ enum Verb {
         #[arg(long = "with", value_name = "PART", value_parser = clap::builder::PossibleValuesParser::new(parts::OPTIONAL_NAMES))]
         with: Vec<String>,
     },
+    /// Make an optional part ready without a testbed and print where its programs are.
+    Part {
+        #[arg(value_parser = clap::builder::PossibleValuesParser::new(parts::OPTIONAL_NAMES))]
+        part: String,
+    },
     /// Take a testbed down and remove everything of it.
     Down,
     /// Show the parts and nodes.
@@ -132,6 +137,10 @@ fn run(cli: Cli) -> Result<()> {
         Verb::Up { nodes, with } => {
             lifecycle::up(name, nodes, &with, &progress)?;
             progress.say(&format!("up: export KUBECONFIG={}", Dir::of(name).kubeconfig().display()));
+            Ok(())
+        }
+        Verb::Part { part } => {
+            parts::optional(&part, &progress)?.iter().for_each(|(_, path)| println!("{}", path.display()));
             Ok(())
         }
         Verb::Down => lifecycle::down(name, &progress),

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use crate::cache::{self, Key};
 use crate::command::{finish, finish_into_log, run};
@@ -65,14 +65,17 @@ impl Programs {
     }
 }
 
+/// Makes an optional part ready: names and paths of its programs.
+pub fn optional(name: &str, progress: &Progress) -> Result<Vec<(String, PathBuf)>> {
+    let part = OPTIONAL.iter().find(|part| part.name == name);
+    let part =
+        part.with_context(|| format!("there is no optional part {name:?}; there is: {}", OPTIONAL_NAMES.join(", ")))?;
+    build_go(part, progress)
+}
+
 /// Makes an optional part ready and links it into the testbed's `bin/`.
-pub fn add_optional(name: &str, dir: &Dir, progress: &Progress) -> Result<Vec<String>> {
-    let Some(part) = OPTIONAL.iter().find(|part| part.name == name) else {
-        bail!("there is no optional part {name:?}; there is: {}", OPTIONAL_NAMES.join(", "));
-    };
-    let programs = build_go(part, progress)?;
-    programs.iter().try_for_each(|(name, target)| link(dir, name, target))?;
-    Ok(programs.into_iter().map(|(name, _)| dir.binary(&name)).collect())
+pub fn add_optional(name: &str, dir: &Dir, progress: &Progress) -> Result<()> {
+    optional(name, progress)?.iter().try_for_each(|(name, target)| link(dir, name, target))
 }
 
 fn link(dir: &Dir, name: &str, target: &Path) -> Result<()> {

@@ -5,7 +5,7 @@ use anyhow::{Context, Result};
 use std::path::Path;
 
 fn main() -> Result<()> {
-    let text = serde_yaml_ng::to_string(&api::definition::valkey_cluster())?;
+    let text = api::yaml::to_string(&api::definition::valkey_cluster())?;
     let Some(folder) = std::env::args().nth(1) else {
         print!("{text}");
         return Ok(());

@@ -13,3 +13,5 @@ pub mod node_settings;
 pub mod parameters;
 pub mod quantity;
 pub mod valkey_version;
+#[cfg(feature = "crd")]
+pub mod yaml;

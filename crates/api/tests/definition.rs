@@ -3,7 +3,7 @@
 #[test]
 fn the_committed_definition_is_current() {
     let committed = include_str!("../crd/valkeyclusters.valkey.io.yaml");
-    let current = serde_yaml_ng::to_string(&api::definition::valkey_cluster()).unwrap();
+    let current = api::yaml::to_string(&api::definition::valkey_cluster()).unwrap();
     assert!(committed == current, "crates/api/crd is out of date: run `make generate` and commit the result");
 }
 

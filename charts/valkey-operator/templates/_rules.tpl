@@ -1,0 +1,49 @@
+{{/*
+What the operator may do in a namespace it runs clusters in. The same rules are in one ClusterRole or in a Role per namespace.
+No wildcard, no exec, no secrets: a test holds us to it.
+*/}}
+{{- define "operator.rules" -}}
+- apiGroups: [valkey.io]
+  resources: [valkeyclusters]
+  verbs: [get, list, watch]
+- apiGroups: [valkey.io]
+  resources: [valkeyclusters/status]
+  verbs: [patch]
+# Owner references that block deletion need this where that is enforced.
+- apiGroups: [valkey.io]
+  resources: [valkeyclusters/finalizers]
+  verbs: [update]
+- apiGroups: [apps]
+  resources: [statefulsets]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [""]
+  resources: [configmaps, services, serviceaccounts]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [policy]
+  resources: [poddisruptionbudgets]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [networking.k8s.io]
+  resources: [networkpolicies]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [monitoring.coreos.com]
+  resources: [servicemonitors]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [""]
+  resources: [pods, persistentvolumeclaims]
+  verbs: [get, list, watch, patch]
+# Reads why a pod could not be made; writes what happened to a cluster.
+- apiGroups: [""]
+  resources: [events]
+  verbs: [create, list]
+{{- end }}
+
+{{/* Looking at start-up whether the definitions are ours: by name, and only reading. */}}
+{{- define "operator.definitionRules" -}}
+- apiGroups: [apiextensions.k8s.io]
+  resources: [customresourcedefinitions]
+  resourceNames:
+    {{- range $path, $_ := .Files.Glob "definitions/*.yaml" }}
+    - {{ trimSuffix ".yaml" (base $path) }}
+    {{- end }}
+  verbs: [get]
+{{- end }}
