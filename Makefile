@@ -25,9 +25,12 @@ help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo demo-down kubeconfig
-demo: testbed-up ## Set up everything on a bare Debian machine (as root) and show a running cluster
+demo: testbed-up ## Set up everything on a bare Debian machine (as root): Kubernetes, the operator by Helm, a Valkey cluster
+	@e2e/install-operator
 	@export KUBECONFIG=$$($(TESTBED) kubeconfig); PATH=$$(dirname $$KUBECONFIG)/bin:$$PATH; \
-	kubectl get nodes,pods -A; \
+	kubectl apply -f examples/minimal.yaml; \
+	kubectl wait --for=condition=Ready valkeycluster/minimal --timeout=180s; \
+	kubectl get nodes; kubectl get pods -o wide; kubectl get vc; \
 	echo; echo "Look around:  export KUBECONFIG=$$KUBECONFIG PATH=$$(dirname $$KUBECONFIG)/bin:\$$PATH"; \
 	echo "Take it down: make demo-down"
 
@@ -36,8 +39,8 @@ demo-down: testbed-down ## Take the demo down
 kubeconfig: testbed-build ## Print the path of the running testbed's kubeconfig
 	@$(TESTBED) kubeconfig
 
-.PHONY: test test-unit test-images test-e2e
-test: test-unit test-images test-e2e ## Run all tests, the fast ones first
+.PHONY: test test-unit test-images test-chart test-install test-e2e
+test: test-unit test-images test-chart test-install test-e2e ## Run all tests, the fast ones first
 
 test-unit: ## Run the tests that need no cluster; some start real Valkey servers
 	@images/fetch-valkey >/dev/null
@@ -47,17 +50,30 @@ test-images: ## Build the images and check them
 	images/build pause $(TEST_IMAGES)
 	images/test
 
+test-chart: testbed-build ## Check the chart and what is made from it, without a cluster
+	@$(TESTBED) part helm >/dev/null
+	charts/test
+
+test-install: testbed-build ## Install, upgrade and uninstall the chart for real, on a small testbed of its own
+	@export TESTBED_NAME=chart; trap '$(TESTBED) down' EXIT; \
+	$(TESTBED) up --nodes 1 --with helm; \
+	images/build operator sidecar valkey-9.1 exporter | cut -d' ' -f2 | xargs $(TESTBED) load; \
+	export KUBECONFIG=$$($(TESTBED) kubeconfig); PATH=$$(dirname $$KUBECONFIG)/bin:$$PATH; \
+	charts/test --kubeconfig $$KUBECONFIG --with-images
+
 # With E2E_EXTERNAL=1 and KUBECONFIG the suites run on that cluster and no testbed is started.
 test-e2e: testbed-build ## Run the end-to-end tests on a testbed of their own, or on KUBECONFIG with E2E_EXTERNAL=1
 	cargo test -p e2e --no-run
 	@rm -f $(SKIPPED)
 ifeq ($(E2E_EXTERNAL),1)
+	e2e/install-operator
 	@$(E2E_SUITES)
 else
 	@export TESTBED_NAME=$(TEST_TESTBED); \
 	[ -n "$${E2E_KEEP:-}" ] || trap '$(TESTBED) down' EXIT; \
 	$(TESTBED) up --with helm; \
 	images/build $(TEST_IMAGES) | cut -d' ' -f2 | xargs $(TESTBED) load; \
+	e2e/install-operator; \
 	$(E2E_SUITES)
 endif
 
@@ -78,6 +94,13 @@ lint: $(DENY) ## Check formatting, lints, licences and shell scripts
 fmt: ## Format the sources
 	cargo fmt --all
 
+generate: testbed-build ## Write everything that is generated: parameters, definitions, golden files, plain manifests
+	export $$(images/fetch-valkey); cargo run -q -p api --example parameters
+	cargo run -q -p api --example crd -- crates/api/crd
+	UPDATE_GOLDEN=1 cargo test -q -p manifests
+	@$(TESTBED) part helm >/dev/null
+	charts/generate
+
 $(DENY):
 	cargo install --quiet --locked --root $(TOOLS)/cargo-deny-$(CARGO_DENY_VERSION) cargo-deny@$(CARGO_DENY_VERSION)
 
@@ -91,6 +114,16 @@ testbed-up: testbed-build ## Start a real three-node Kubernetes on this machine
 
 testbed-down: testbed-build ## Take it down; nothing is left behind
 	@$(TESTBED) down
+
+.PHONY: install deploy run
+install: ## Install the definitions into the current kubeconfig's cluster; somebody else's are never overwritten
+	cargo run -q -p operator -- install-crds
+
+deploy: ## Install or upgrade the operator there with Helm
+	helm upgrade --install valkey-operator charts/valkey-operator --namespace valkey-operator-system --create-namespace --wait
+
+run: install ## Run the operator of this working tree on the host against the current kubeconfig's cluster
+	cargo run -q -p operator -- run
 
 .PHONY: docker-build docker-push
 docker-build: ## Build the operator's and the sidecar's image
