@@ -52,13 +52,15 @@ pub fn claim_templates(cluster: &ValidatedCluster) -> Option<Vec<PersistentVolum
     cluster.storage.as_ref().map(|storage| vec![claim_template(cluster, storage)])
 }
 
-/// Only labels that never change: the template cannot be edited.
+/// Only labels that never change, for the template cannot be edited; by the last one the operator finds the claims.
 fn claim_template(cluster: &ValidatedCluster, storage: &Storage) -> PersistentVolumeClaim {
     let size = ("storage".to_owned(), Quantity(storage.template_size.clone()));
+    let mut labels = names::selector(&cluster.name);
+    labels.insert(names::label::MANAGED_BY.to_owned(), names::MANAGER.to_owned());
     PersistentVolumeClaim {
         metadata: ObjectMeta {
             name: Some(DATA.to_owned()),
-            labels: Some(names::selector(&cluster.name)),
+            labels: Some(labels),
             ..ObjectMeta::default()
         },
         spec: Some(PersistentVolumeClaimSpec {
