@@ -1,0 +1,207 @@
+//! Act: executes the steps of a plan and says what became of each. It chooses nothing: a step that fails
+//! does not keep the others from being tried, since each stands on its own.
+
+use crate::cache::{Entry, ObjectName, Source};
+use crate::context::Context;
+use crate::{entry, resources};
+use api::names::MANAGER;
+use futures::{StreamExt, stream};
+use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, Preconditions, PropagationPolicy};
+use planner::{Apply, ChildKey, Identity, Step, Why, differences};
+use serde_json::{Value, json};
+
+/// Requests about single pods that are under way at the same time.
+const AT_A_TIME: usize = 8;
+
+/// A step that did not come through.
+#[derive(Debug)]
+pub struct Failure {
+    pub step: String,
+    pub error: Error,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("the API server refused it")]
+    Request(#[from] kube::Error),
+    #[error("the repair could not be written as a JSON patch")]
+    EncodePatch(#[from] serde_json::Error),
+}
+
+impl Error {
+    /// The API server's own words.
+    pub fn detail(&self) -> String {
+        match self {
+            Error::Request(kube::Error::Api(status)) => status.message.clone(),
+            Error::Request(error) => error.to_string(),
+            Error::EncodePatch(error) => error.to_string(),
+        }
+    }
+
+    /// The namespace is being deleted and takes everything with it.
+    pub fn is_farewell(&self) -> bool {
+        let Error::Request(kube::Error::Api(status)) = self else { return false };
+        let causes = status.details.iter().flat_map(|details| &details.causes);
+        causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating")
+    }
+
+    /// Whether asking again without a change elsewhere is pointless: it is the request that is wrong.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, Error::Request(kube::Error::Api(status)) if [400, 403, 422].contains(&status.code))
+    }
+}
+
+/// Objects in the given order, then what concerns single pods, several at a time: a large cluster has thousands of those.
+pub async fn act(steps: &[Step], cluster: &Identity, context: &Context) -> Vec<Failure> {
+    let (each_pod, objects): (Vec<&Step>, Vec<&Step>) = steps.iter().partition(|step| concerns_one_pod(step));
+    let mut failures = Vec::new();
+    for step in objects {
+        failures.extend(attempt(step, cluster, context).await);
+    }
+    let attempts: Vec<_> = each_pod.into_iter().map(|step| attempt(step, cluster, context)).collect();
+    failures.extend(stream::iter(attempts).buffered(AT_A_TIME).collect::<Vec<_>>().await.into_iter().flatten());
+    failures
+}
+
+fn concerns_one_pod(step: &Step) -> bool {
+    matches!(step, Step::PatchPod { .. } | Step::GrowClaim { .. })
+}
+
+async fn attempt(step: &Step, cluster: &Identity, context: &Context) -> Option<Failure> {
+    match execute(step, cluster, context).await {
+        Ok(()) => {
+            tracing::info!(cluster = cluster.name, namespace = cluster.namespace, "{step}");
+            None
+        }
+        Err(error) => Some(Failure { step: step.to_string(), error }),
+    }
+}
+
+async fn execute(step: &Step, cluster: &Identity, context: &Context) -> Result<(), Error> {
+    match step {
+        Step::Apply(step) => apply(step, cluster, context).await,
+        Step::Delete { key, uid } => delete(key, uid, PropagationPolicy::Background, cluster, context).await,
+        Step::Release { key, uid } => delete(key, uid, PropagationPolicy::Orphan, cluster, context).await,
+        Step::GrowClaim { claim, uid, storage } => grow(claim, uid, storage, cluster, context).await,
+        Step::PatchPod { pod, uid, metadata } => patch_pod(pod, uid, metadata, cluster, context).await,
+    }
+}
+
+async fn apply(step: &Apply, cluster: &Identity, context: &Context) -> Result<(), Error> {
+    let api = resources::children(&context.client, step.key.kind, Some(&cluster.namespace));
+    if !step.evict.is_empty() {
+        patch_json(&api, &step.key, &Value::Array(step.evict.clone()), context).await?;
+    }
+    // An object that appears under this name only now is not ours: without force its owner's values stand.
+    let force = step.why != Why::Missing;
+    let parameters = PatchParams { force, ..PatchParams::apply(MANAGER) };
+    context.metrics.write("apply", step.key.kind.as_str());
+    let mut live = api.patch(&step.key.name, &parameters, &Patch::Apply(&step.manifest)).await?;
+    if let Some(patch) = disown_update(&live) {
+        live = patch_json(&api, &step.key, &patch, context).await?;
+    }
+    remember(step, live, cluster, context);
+    Ok(())
+}
+
+async fn patch_json(
+    api: &Api<DynamicObject>,
+    key: &ChildKey,
+    operations: &Value,
+    context: &Context,
+) -> Result<DynamicObject, Error> {
+    let patch: json_patch::Patch = serde_json::from_value(operations.clone())?;
+    context.metrics.write("patch", key.kind.as_str());
+    let parameters = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
+    Ok(api.patch(&key.name, &parameters, &Patch::Json::<()>(patch)).await?)
+}
+
+/// A JSON patch leaves its values owned by "update" beside "apply", and they could never be dropped again by applying.
+fn disown_update(live: &DynamicObject) -> Option<Value> {
+    let managers = live.metadata.managed_fields.as_ref()?;
+    let is_ours = |operation: &str, manager: Option<&str>| manager == Some(MANAGER) && operation == "Update";
+    let index = managers.iter().position(|entry| {
+        entry.subresource.is_none() && is_ours(entry.operation.as_deref().unwrap_or_default(), entry.manager.as_deref())
+    })?;
+    let path = format!("/metadata/managedFields/{index}");
+    Some(json!([
+        { "op": "test", "path": format!("{path}/manager"), "value": MANAGER },
+        { "op": "test", "path": format!("{path}/operation"), "value": "Update" },
+        { "op": "remove", "path": path },
+    ]))
+}
+
+/// The cache gets the answer ahead of the watch. What differs even now was altered by somebody on its way in.
+fn remember(step: &Apply, live: DynamicObject, cluster: &Identity, context: &Context) {
+    let left = differences(&step.manifest, &resources::plain(step.key.kind, live.clone()));
+    context.recent.change(&cluster.uid, |memory| memory.applied(&step.key, left));
+    insert(entry::child(step.key.kind, live), context);
+}
+
+fn insert(entry: Option<Entry>, context: &Context) {
+    if let Some(entry) = entry {
+        context.cache.insert(entry);
+    }
+}
+
+async fn delete(
+    key: &ChildKey,
+    uid: &str,
+    propagation: PropagationPolicy,
+    cluster: &Identity,
+    context: &Context,
+) -> Result<(), Error> {
+    let api = resources::children(&context.client, key.kind, Some(&cluster.namespace));
+    let preconditions = Preconditions { uid: Some(uid.to_owned()), resource_version: None };
+    let parameters = DeleteParams {
+        propagation_policy: Some(propagation),
+        preconditions: Some(preconditions),
+        ..DeleteParams::default()
+    };
+    context.metrics.write("delete", key.kind.as_str());
+    match api.delete(&key.name, &parameters).await {
+        // Still there with a deletion timestamp, until its finalizers are through.
+        Ok(either) => match either.left() {
+            Some(object) if object.metadata.deletion_timestamp.is_some() => {
+                insert(entry::child(key.kind, object), context)
+            }
+            _ => forget(key, uid, cluster, context),
+        },
+        // Gone, or another object by now: the next look sees which.
+        Err(kube::Error::Api(status)) if [404, 409].contains(&status.code) => forget(key, uid, cluster, context),
+        Err(error) => return Err(error.into()),
+    }
+    Ok(())
+}
+
+fn forget(key: &ChildKey, uid: &str, cluster: &Identity, context: &Context) {
+    let object =
+        ObjectName { source: Source::Child(key.kind), namespace: cluster.namespace.clone(), name: key.name.clone() };
+    context.cache.remove(&object, uid);
+}
+
+async fn grow(claim: &str, uid: &str, storage: &str, cluster: &Identity, context: &Context) -> Result<(), Error> {
+    let api = resources::claims(&context.client, &cluster.namespace);
+    let patch = json!({ "metadata": { "uid": uid }, "spec": { "resources": { "requests": { "storage": storage } } } });
+    context.metrics.write("patch", Source::Claims.as_str());
+    let live = api.patch(claim, &merge(), &Patch::Merge(&patch)).await?;
+    insert(entry::claim(&live), context);
+    Ok(())
+}
+
+async fn patch_pod(pod: &str, uid: &str, metadata: &Value, cluster: &Identity, context: &Context) -> Result<(), Error> {
+    let api = resources::pods(&context.client, &cluster.namespace);
+    let mut metadata = metadata.clone();
+    // Another pod of this name by now: the API server refuses the patch.
+    if let Some(map) = metadata.as_object_mut() {
+        map.insert("uid".to_owned(), json!(uid));
+    }
+    context.metrics.write("patch", Source::Pods.as_str());
+    let live = api.patch(pod, &merge(), &Patch::Merge(&json!({ "metadata": metadata }))).await?;
+    insert(entry::pod(&live), context);
+    Ok(())
+}
+
+fn merge() -> PatchParams {
+    PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() }
+}

@@ -1,0 +1,287 @@
+//! What the watches have shown of all clusters, by cluster. Filled by `watch` and, ahead of the watches, by `act` with what the
+//! API server answered: the next look then sees this operator's own writes and repeats none of them.
+
+use planner::{ChildKey, ChildKind, ClaimFacts, PodFacts};
+use serde_json::Value;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::watch;
+
+/// What is watched, one stream each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Source {
+    Clusters,
+    Child(ChildKind),
+    Pods,
+    Claims,
+}
+
+impl Source {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Source::Clusters => api::names::KIND,
+            Source::Child(kind) => kind.as_str(),
+            Source::Pods => "Pod",
+            Source::Claims => "PersistentVolumeClaim",
+        }
+    }
+
+    pub fn all() -> Vec<Source> {
+        let children = ChildKind::ALL.into_iter().map(Source::Child);
+        [Source::Clusters, Source::Pods, Source::Claims].into_iter().chain(children).collect()
+    }
+}
+
+/// Namespace and name of a ValkeyCluster.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClusterName {
+    pub namespace: String,
+    pub name: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectName {
+    pub source: Source,
+    pub namespace: String,
+    pub name: String,
+}
+
+#[derive(Clone, Debug)]
+pub enum Payload {
+    Child(Arc<Value>),
+    Pod(Arc<PodFacts>),
+    Claim(Arc<ClaimFacts>),
+}
+
+/// One object, and which cluster it belongs to.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    pub object: ObjectName,
+    pub cluster: ClusterName,
+    pub uid: String,
+    pub resource_version: String,
+    pub payload: Payload,
+}
+
+/// All that is known of one cluster's objects.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    pub children: Vec<(ChildKey, Arc<Value>)>,
+    pub pods: Vec<Arc<PodFacts>>,
+    pub claims: Vec<Arc<ClaimFacts>>,
+}
+
+#[derive(Default)]
+struct Contents {
+    entries: HashMap<ObjectName, Entry>,
+    by_cluster: HashMap<ClusterName, BTreeSet<ObjectName>>,
+    not_installed: HashSet<ChildKind>,
+}
+
+pub struct Cache {
+    contents: Mutex<Contents>,
+    listed: watch::Sender<HashSet<Source>>,
+}
+
+impl Default for Cache {
+    fn default() -> Self {
+        Self { contents: Mutex::default(), listed: watch::channel(HashSet::new()).0 }
+    }
+}
+
+impl Cache {
+    fn contents(&self) -> MutexGuard<'_, Contents> {
+        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes an object in unless a newer version of it is known. Answers with the clusters that this concerns.
+    pub fn insert(&self, entry: Entry) -> Vec<ClusterName> {
+        let mut contents = self.contents();
+        let before = contents.entries.get(&entry.object);
+        if before.is_some_and(|before| before.uid == entry.uid && is_newer(before, &entry)) {
+            return Vec::new();
+        }
+        let mut concerned = contents.take(&entry.object);
+        concerned.retain(|cluster| *cluster != entry.cluster);
+        concerned.push(entry.cluster.clone());
+        contents.put(entry);
+        concerned
+    }
+
+    /// Forgets an object, unless another of the same name has taken its place.
+    pub fn remove(&self, object: &ObjectName, uid: &str) -> Vec<ClusterName> {
+        let mut contents = self.contents();
+        match contents.entries.get(object) {
+            Some(entry) if entry.uid == uid => contents.take(object),
+            _ => Vec::new(),
+        }
+    }
+
+    /// A list is complete: what the source had before and the list has not is gone.
+    pub fn listed(&self, source: Source, names: &HashSet<ObjectName>) -> Vec<ClusterName> {
+        let mut contents = self.contents();
+        if let Source::Child(kind) = source {
+            contents.not_installed.remove(&kind);
+        }
+        let known = contents.entries.keys().filter(|name| name.source == source && !names.contains(*name));
+        let gone: Vec<ObjectName> = known.cloned().collect();
+        let concerned = gone.iter().flat_map(|name| contents.take(name)).collect();
+        drop(contents);
+        self.mark_listed(source);
+        concerned
+    }
+
+    /// The API server does not know this kind.
+    pub fn set_not_installed(&self, kind: ChildKind) {
+        self.contents().not_installed.insert(kind);
+        self.mark_listed(Source::Child(kind));
+    }
+
+    pub fn is_installed(&self, kind: ChildKind) -> bool {
+        !self.contents().not_installed.contains(&kind)
+    }
+
+    fn mark_listed(&self, source: Source) {
+        self.listed.send_if_modified(|listed| listed.insert(source));
+    }
+
+    /// Sources that have not yet been listed once.
+    pub fn missing(&self) -> Vec<Source> {
+        let listed = self.listed.borrow();
+        Source::all().into_iter().filter(|source| !listed.contains(source)).collect()
+    }
+
+    /// Returns when every source has been listed once: only then is absent really absent.
+    pub async fn complete(&self) {
+        let everything = Source::all();
+        let mut listed = self.listed.subscribe();
+        // The sender lives as long as `self`.
+        let _ = listed.wait_for(|listed| everything.iter().all(|source| listed.contains(source))).await;
+    }
+
+    pub fn snapshot(&self, cluster: &ClusterName) -> Snapshot {
+        let contents = self.contents();
+        let names = contents.by_cluster.get(cluster).into_iter().flatten();
+        let mut snapshot = Snapshot::default();
+        for entry in names.filter_map(|name| contents.entries.get(name)) {
+            snapshot.add(entry);
+        }
+        snapshot
+    }
+}
+
+impl Snapshot {
+    fn add(&mut self, entry: &Entry) {
+        match (&entry.payload, entry.object.source) {
+            (Payload::Child(value), Source::Child(kind)) => {
+                self.children.push((ChildKey::new(kind, &entry.object.name), value.clone()));
+            }
+            (Payload::Pod(facts), _) => self.pods.push(facts.clone()),
+            (Payload::Claim(facts), _) => self.claims.push(facts.clone()),
+            (Payload::Child(_), _) => {}
+        }
+    }
+}
+
+impl Contents {
+    fn put(&mut self, entry: Entry) {
+        self.by_cluster.entry(entry.cluster.clone()).or_default().insert(entry.object.clone());
+        self.entries.insert(entry.object.clone(), entry);
+    }
+
+    fn take(&mut self, object: &ObjectName) -> Vec<ClusterName> {
+        let Some(entry) = self.entries.remove(object) else { return Vec::new() };
+        if let Some(names) = self.by_cluster.get_mut(&entry.cluster) {
+            names.remove(object);
+            if names.is_empty() {
+                self.by_cluster.remove(&entry.cluster);
+            }
+        }
+        vec![entry.cluster]
+    }
+}
+
+/// Resource versions are numbers that grow; a server where they are not gets no help from this.
+fn is_newer(known: &Entry, arriving: &Entry) -> bool {
+    let number = |entry: &Entry| entry.resource_version.parse::<u128>().ok();
+    number(known).zip(number(arriving)).is_some_and(|(known, arriving)| known > arriving)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cluster(name: &str) -> ClusterName {
+        ClusterName { namespace: "test".into(), name: name.into() }
+    }
+
+    fn pod(name: &str) -> ObjectName {
+        ObjectName { source: Source::Pods, namespace: "test".into(), name: name.into() }
+    }
+
+    fn entry(name: &str, of: &str, uid: &str, version: &str) -> Entry {
+        let facts = PodFacts { name: name.into(), uid: uid.into(), ..PodFacts::default() };
+        Entry {
+            object: pod(name),
+            cluster: cluster(of),
+            uid: uid.into(),
+            resource_version: version.into(),
+            payload: Payload::Pod(Arc::new(facts)),
+        }
+    }
+
+    fn uids(cache: &Cache, of: &str) -> Vec<String> {
+        cache.snapshot(&cluster(of)).pods.iter().map(|pod| pod.uid.clone()).collect()
+    }
+
+    #[test]
+    fn what_a_watch_brings_late_does_not_undo_what_is_known() {
+        let cache = Cache::default();
+        cache.insert(entry("a", "poc", "1", "9"));
+        assert_eq!(cache.insert(entry("a", "poc", "1", "8")), []);
+        assert_eq!(cache.insert(entry("a", "poc", "1", "10")), [cluster("poc")]);
+        assert_eq!(cache.insert(entry("a", "poc", "2", "7")), [cluster("poc")], "another object under the same name");
+        assert_eq!(uids(&cache, "poc"), ["2"]);
+    }
+
+    #[test]
+    fn the_end_of_an_object_does_not_take_its_successor_with_it() {
+        let cache = Cache::default();
+        cache.insert(entry("a", "poc", "2", "9"));
+        assert_eq!(cache.remove(&pod("a"), "1"), []);
+        assert_eq!(cache.remove(&pod("a"), "2"), [cluster("poc")]);
+        assert!(uids(&cache, "poc").is_empty());
+    }
+
+    #[test]
+    fn an_object_that_changes_hands_concerns_both_clusters() {
+        let cache = Cache::default();
+        cache.insert(entry("a", "poc", "1", "1"));
+        assert_eq!(cache.insert(entry("a", "other", "1", "2")), [cluster("poc"), cluster("other")]);
+        assert!(uids(&cache, "poc").is_empty());
+        assert_eq!(uids(&cache, "other"), ["1"]);
+    }
+
+    #[test]
+    fn a_new_list_forgets_what_it_does_not_hold() {
+        let cache = Cache::default();
+        cache.insert(entry("a", "poc", "1", "1"));
+        cache.insert(entry("b", "poc", "2", "2"));
+        assert_eq!(cache.listed(Source::Pods, &HashSet::from([pod("b")])), [cluster("poc")]);
+        assert_eq!(uids(&cache, "poc"), ["2"]);
+    }
+
+    #[tokio::test]
+    async fn the_cache_is_complete_when_every_source_was_listed_or_is_not_installed() {
+        let cache = Cache::default();
+        for source in Source::all().into_iter().filter(|source| *source != Source::Child(ChildKind::ServiceMonitor)) {
+            cache.listed(source, &HashSet::new());
+        }
+        assert_eq!(cache.missing(), [Source::Child(ChildKind::ServiceMonitor)]);
+        cache.set_not_installed(ChildKind::ServiceMonitor);
+        cache.complete().await;
+        assert!(!cache.is_installed(ChildKind::ServiceMonitor));
+        cache.listed(Source::Child(ChildKind::ServiceMonitor), &HashSet::new());
+        assert!(cache.is_installed(ChildKind::ServiceMonitor));
+    }
+}

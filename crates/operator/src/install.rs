@@ -1,0 +1,136 @@
+//! The CustomResourceDefinitions: printed, installed, and never taken from somebody else. Called by `main`.
+
+use api::definition::{is_ours, valkey_cluster};
+use api::names::MANAGER;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Api, Patch, PatchParams};
+use kube::runtime::wait::{await_condition, conditions::is_crd_established};
+use kube::{Client, ResourceExt};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The API server accepts a definition within a second or two.
+const ESTABLISHED_DEADLINE: Duration = Duration::from_secs(30);
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("the definition {name} could not be read")]
+    Read { name: String, source: kube::Error },
+    #[error("the definition {name} could not be applied")]
+    Apply { name: String, source: kube::Error },
+    #[error(
+        "the CustomResourceDefinition {name} is somebody else's and is left as it is: {owner}. \
+         Two operators cannot share it: remove the other one and its definition first, or use another Kubernetes cluster"
+    )]
+    Foreign { name: String, owner: String },
+    #[error("the definition {name} was applied, but the API server does not serve it after {ESTABLISHED_DEADLINE:?}")]
+    NotEstablished { name: String },
+    #[error("the definition could not be printed")]
+    Print(#[from] serde_yaml_ng::Error),
+}
+
+pub fn definitions() -> Vec<CustomResourceDefinition> {
+    vec![valkey_cluster()]
+}
+
+pub fn print() -> Result<String, Error> {
+    let documents = definitions().iter().map(serde_yaml_ng::to_string).collect::<Result<Vec<_>, _>>()?;
+    Ok(documents.iter().map(|document| format!("---\n{document}")).collect())
+}
+
+pub async fn install(client: &Client) -> Result<(), Error> {
+    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+    for definition in definitions() {
+        refuse_foreign(&api, &definition.name_any()).await?;
+    }
+    for definition in definitions() {
+        apply(&api, &definition).await?;
+    }
+    Ok(())
+}
+
+async fn apply(api: &Api<CustomResourceDefinition>, definition: &CustomResourceDefinition) -> Result<(), Error> {
+    let name = definition.name_any();
+    let parameters = PatchParams::apply(MANAGER).force();
+    api.patch(&name, &parameters, &Patch::Apply(definition))
+        .await
+        .map_err(|source| Error::Apply { name: name.clone(), source })?;
+    let established = await_condition(api.clone(), &name, is_crd_established());
+    match tokio::time::timeout(ESTABLISHED_DEADLINE, established).await {
+        Ok(Ok(_)) => {
+            tracing::info!(name, "definition installed");
+            Ok(())
+        }
+        _ => Err(Error::NotEstablished { name }),
+    }
+}
+
+/// For the start of the operator: a definition of our name with another schema makes every object unreadable.
+/// Without the right to look, nothing is said.
+pub async fn check(client: &Client) -> Result<(), Error> {
+    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+    for definition in definitions() {
+        match refuse_foreign(&api, &definition.name_any()).await {
+            Err(Error::Read { name, source }) => {
+                tracing::info!(name, error = %source, "the definition cannot be checked, going on without");
+            }
+            other => other?,
+        }
+    }
+    Ok(())
+}
+
+async fn refuse_foreign(api: &Api<CustomResourceDefinition>, name: &str) -> Result<(), Error> {
+    let found = api.get_opt(name).await.map_err(|source| Error::Read { name: name.to_owned(), source })?;
+    match found.filter(|definition| !is_ours(definition)) {
+        Some(foreign) => Err(Error::Foreign { name: name.to_owned(), owner: describe(&foreign) }),
+        None => Ok(()),
+    }
+}
+
+/// Whose it is, as far as it says.
+fn describe(definition: &CustomResourceDefinition) -> String {
+    let managers = definition.managed_fields().iter().filter_map(|entry| entry.manager.clone());
+    let mut managers: Vec<String> = managers.filter(|manager| manager != "kube-apiserver").collect();
+    managers.dedup();
+    let written = if managers.is_empty() { "an unknown client".to_owned() } else { managers.join(", ") };
+    format!(
+        "written by {written}; labels: {}; annotations: {}",
+        pairs(definition.labels()),
+        pairs(definition.annotations())
+    )
+}
+
+fn pairs(map: &BTreeMap<String, String>) -> String {
+    let shown = map.iter().filter(|(key, _)| *key != "kubectl.kubernetes.io/last-applied-configuration");
+    let text = shown.map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(", ");
+    if text.is_empty() { "none".to_owned() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_printed_definitions_can_be_read_back() {
+        let text = print().unwrap();
+        let read: CustomResourceDefinition = serde_yaml_ng::from_str(text.trim_start_matches("---\n")).unwrap();
+        assert_eq!(read, valkey_cluster());
+    }
+
+    #[test]
+    fn a_foreign_definition_is_described_by_its_managers_and_marks() {
+        let definition: CustomResourceDefinition = serde_json::from_value(serde_json::json!({
+            "metadata": { "name": "valkeyclusters.valkey.io", "labels": { "app": "other" },
+                "annotations": { "controller-gen.kubebuilder.io/version": "v0.19.0" },
+                "managedFields": [{ "manager": "helm", "operation": "Update" }, { "manager": "kube-apiserver", "operation": "Update" }] },
+            "spec": { "group": "valkey.io", "names": { "kind": "ValkeyCluster", "plural": "valkeyclusters" }, "scope": "Namespaced", "versions": [] },
+        }))
+        .unwrap();
+        let text = describe(&definition);
+        assert_eq!(
+            text,
+            "written by helm; labels: app=other; annotations: controller-gen.kubebuilder.io/version=v0.19.0"
+        );
+    }
+}

@@ -1,0 +1,103 @@
+//! What the operator counts about itself, in the Prometheus text format. Shared by all parts; served by `serve`.
+
+use prometheus_client::encoding::{EncodeLabelSet, text};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct Outcome {
+    pub outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct Write {
+    pub verb: &'static str,
+    pub kind: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct Watched {
+    pub kind: &'static str,
+}
+
+/// Empty for all namespaces.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct Scoped {
+    pub namespace: String,
+}
+
+/// The instruments; each is cheap to use from anywhere.
+pub struct Metrics {
+    registry: Registry,
+    pub reconciles: Family<Outcome, Counter>,
+    pub duration: Histogram,
+    pub writes: Family<Write, Counter>,
+    pub watch_errors: Family<Watched, Counter>,
+    pub clusters: Family<Scoped, Gauge>,
+    pub leader: Gauge,
+}
+
+impl Metrics {
+    pub fn new() -> Self {
+        let mut metrics = Self {
+            registry: Registry::with_prefix("valkey_operator"),
+            reconciles: Family::default(),
+            duration: Histogram::new(exponential_buckets(0.001, 4.0, 8)),
+            writes: Family::default(),
+            watch_errors: Family::default(),
+            clusters: Family::default(),
+            leader: Gauge::default(),
+        };
+        metrics.register();
+        metrics
+    }
+
+    fn register(&mut self) {
+        let registry = &mut self.registry;
+        registry.register("reconciles", "Looks at a cluster, by how they ended", self.reconciles.clone());
+        registry.register("reconcile_duration_seconds", "Time one look took", self.duration.clone());
+        registry.register("writes", "Requests that change something, by verb and kind", self.writes.clone());
+        registry.register("watch_errors", "Interrupted watches, by kind", self.watch_errors.clone());
+        registry.register("clusters", "ValkeyClusters, by watched namespace", self.clusters.clone());
+        registry.register("leader", "1 while this process holds the Lease", self.leader.clone());
+    }
+
+    pub fn write(&self, verb: &'static str, kind: &'static str) {
+        self.writes.get_or_create(&Write { verb, kind }).inc();
+    }
+
+    pub fn reconciled(&self, outcome: &'static str, seconds: f64) {
+        self.reconciles.get_or_create(&Outcome { outcome }).inc();
+        self.duration.observe(seconds);
+    }
+
+    pub fn print(&self) -> String {
+        let mut page = String::new();
+        // Writing into a String cannot fail.
+        let _ = text::encode(&mut page, &self.registry);
+        page
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writes_are_counted_by_verb_and_kind() {
+        let metrics = Metrics::new();
+        metrics.write("apply", "Service");
+        metrics.write("apply", "Service");
+        let page = metrics.print();
+        assert!(page.contains("valkey_operator_writes_total{verb=\"apply\",kind=\"Service\"} 2"), "{page}");
+    }
+}

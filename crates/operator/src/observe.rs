@@ -1,0 +1,167 @@
+//! Observe: everything the planner may ask about one cluster. Mostly from the cache; what is wanted and not in it is looked up,
+//! because an object without our label, ours or not, does not show in the watches.
+
+use crate::cache::{ClusterName, Snapshot};
+use crate::context::Context;
+use crate::{entry, resources};
+use api::cluster::ValkeyCluster;
+use futures::future::join_all;
+use k8s_openapi::api::core::v1::Event;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{Api, ListParams};
+use planner::{
+    ChildKey, ClaimFacts, CreationFailure, Identity, Observation, Observed, PodFacts, asked_for, expected_keys,
+};
+use serde_json::Value;
+
+/// A StatefulSet younger than this has not had time to fail.
+const GRACE_SECONDS: i64 = 1;
+
+pub async fn observe(cluster: &ValkeyCluster, context: &Context) -> Observation {
+    let identity = identity(&cluster.metadata);
+    let name = ClusterName { namespace: identity.namespace.clone(), name: identity.name.clone() };
+    let mut observation = from_snapshot(context.cache.snapshot(&name), identity);
+    observation.altered_on_arrival = context.recent.of(&observation.cluster.uid).altered_on_arrival();
+    look_for_children(&mut observation, cluster, context).await;
+    look_for_pods(&mut observation, context).await;
+    look_for_claim_failures(&mut observation, context).await;
+    observation
+}
+
+pub fn identity(metadata: &ObjectMeta) -> Identity {
+    Identity {
+        name: metadata.name.clone().unwrap_or_default(),
+        namespace: metadata.namespace.clone().unwrap_or_default(),
+        uid: metadata.uid.clone().unwrap_or_default(),
+        generation: metadata.generation,
+        deleting: metadata.deletion_timestamp.is_some(),
+    }
+}
+
+fn from_snapshot(snapshot: Snapshot, cluster: Identity) -> Observation {
+    let objects = snapshot.children.into_iter();
+    Observation {
+        cluster,
+        children: objects.map(|(key, value)| (key, Observed::Object(Value::clone(&value)))).collect(),
+        pods: snapshot.pods.iter().map(|pod| PodFacts::clone(pod)).collect(),
+        claims: snapshot.claims.iter().map(|claim| ClaimFacts::clone(claim)).collect(),
+        ..Observation::default()
+    }
+}
+
+async fn look_for_children(observation: &mut Observation, cluster: &ValkeyCluster, context: &Context) {
+    let keys = expected_keys(cluster).into_iter().filter(|key| !observation.children.contains_key(key));
+    let namespace = &observation.cluster.namespace;
+    let found = join_all(keys.map(|key| look_for(key, namespace, context))).await;
+    observation.children.extend(found.into_iter().flatten());
+}
+
+/// None: it is not there.
+async fn look_for(key: ChildKey, namespace: &str, context: &Context) -> Option<(ChildKey, Observed)> {
+    if !context.cache.is_installed(key.kind) {
+        return Some((key, Observed::NotInstalled));
+    }
+    let api = resources::children(&context.client, key.kind, Some(namespace));
+    let observed = match api.get_opt(&key.name).await {
+        Ok(found) => Observed::Object(resources::plain(key.kind, found?)),
+        Err(error) => Observed::Unknown(error.to_string()),
+    };
+    Some((key, observed))
+}
+
+/// Pods that should be there and are not seen: either they lost our label, or they could not be made.
+async fn look_for_pods(observation: &mut Observation, context: &Context) {
+    let Some(stateful_set) = observation.stateful_set().filter(|_| observation.stateful_set_is_noticed()) else {
+        return;
+    };
+    let missing = planner::missing(observation, asked_for(stateful_set));
+    if missing.is_empty() {
+        return;
+    }
+    let made = stateful_set.pointer("/status/replicas").and_then(Value::as_u64).unwrap_or_default();
+    if made >= u64::from(asked_for(stateful_set)) {
+        let found = lost_pods(&missing, observation, context).await;
+        observation.pods.extend(found);
+    } else if is_settled(stateful_set) {
+        observation.creation_failure = creation_failure(stateful_set, observation, context).await;
+    }
+}
+
+async fn lost_pods(missing: &[String], observation: &Observation, context: &Context) -> Vec<PodFacts> {
+    let api = resources::pods(&context.client, &observation.cluster.namespace);
+    let found = join_all(missing.iter().map(|name| api.get_opt(name))).await;
+    let pods = found.into_iter().filter_map(|answer| answer.ok().flatten());
+    let ours = pods.filter(|pod| entry::pod(pod).is_some_and(|entry| entry.cluster.name == observation.cluster.name));
+    ours.map(|pod| PodFacts::of(&pod)).collect()
+}
+
+fn is_settled(stateful_set: &Value) -> bool {
+    let created = stateful_set.pointer("/metadata/creationTimestamp").and_then(Value::as_str);
+    let created = created.and_then(|text| text.parse::<Timestamp>().ok());
+    created.is_some_and(|created| Timestamp::now().as_second() - created.as_second() >= GRACE_SECONDS)
+}
+
+/// The StatefulSet controller tells why it cannot make a pod in Events only.
+async fn creation_failure(
+    stateful_set: &Value,
+    observation: &Observation,
+    context: &Context,
+) -> Option<CreationFailure> {
+    let uid = stateful_set.pointer("/metadata/uid")?.as_str()?;
+    let (message, at) = newest_event(uid, &["FailedCreate"], observation, context).await?;
+    message.contains("Pod ").then_some(CreationFailure { message, at })
+}
+
+/// Volume controllers, too, tell in Events only. All claims of a cluster are alike: what is said of one is true of all.
+async fn look_for_claim_failures(observation: &mut Observation, context: &Context) {
+    let pods = &observation.pods;
+    let waits = |claim: &ClaimFacts| !claim.bound && pods.iter().any(|pod| !pod.running && claim.belongs_to(&pod.name));
+    let waiting: Vec<usize> =
+        observation.claims.iter().enumerate().filter(|(_, claim)| waits(claim)).map(|(position, _)| position).collect();
+    let first = waiting.first().and_then(|position| observation.claims.get(*position)).map(|claim| claim.uid.clone());
+    let Some(uid) = first else { return };
+    let event = newest_event(&uid, &["ProvisioningFailed", "FailedBinding"], observation, context).await;
+    let failure = event.map(|(message, _)| message);
+    for (position, claim) in observation.claims.iter_mut().enumerate() {
+        claim.failure = failure.clone().filter(|_| waiting.contains(&position));
+    }
+}
+
+/// Message and time of the newest Event about an object with one of these reasons.
+async fn newest_event(
+    uid: &str,
+    reasons: &[&str],
+    observation: &Observation,
+    context: &Context,
+) -> Option<(String, i64)> {
+    let api: Api<Event> = Api::namespaced(context.client.clone(), &observation.cluster.namespace);
+    let selection = ListParams::default().fields(&format!("involvedObject.uid={uid}"));
+    // Unreadable Events mean that the cause stays unknown; that something is missing is told anyway.
+    let events = api.list(&selection).await.ok()?;
+    let fitting =
+        events.items.iter().filter(|event| event.reason.as_deref().is_some_and(|reason| reasons.contains(&reason)));
+    let newest = fitting.max_by_key(|event| seconds(event))?;
+    Some((newest.message.clone()?, seconds(newest)))
+}
+
+fn seconds(event: &Event) -> i64 {
+    let series = event.series.as_ref().and_then(|series| series.last_observed_time.as_ref()).map(|time| time.0);
+    let last = event.last_timestamp.as_ref().map(|time| time.0);
+    let first = event.event_time.as_ref().map(|time| time.0);
+    series.or(last).or(first).map_or(0, |time| time.as_second())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use api::names;
+
+    #[test]
+    fn a_pod_without_our_label_still_belongs_to_its_stateful_set() {
+        let pod = serde_json::json!({ "metadata": { "name": names::pod("poc", 0), "namespace": "n", "uid": "u",
+            "ownerReferences": [{ "apiVersion": "apps/v1", "kind": "StatefulSet", "name": "poc", "uid": "s", "controller": true }] } });
+        let pod = serde_json::from_value(pod).unwrap();
+        assert_eq!(entry::pod(&pod).unwrap().cluster.name, "poc");
+    }
+}

@@ -1,0 +1,102 @@
+//! Short-term memory of one process: statuses just written, manifests that others alter, failures in a row.
+//! Losing it costs a request or two, never correctness.
+
+use api::cluster::ValkeyClusterStatus;
+use planner::{ChildKey, Difference};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// What is remembered of one ValkeyCluster, by its UID.
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    /// The status this process wrote last, with the resource version the object has since.
+    pub published: Option<(String, ValkeyClusterStatus)>,
+    altered: BTreeMap<ChildKey, Altered>,
+    /// Failed looks in a row.
+    pub failures: u32,
+}
+
+/// What of an object was not as applied right after applying it.
+#[derive(Clone, Debug)]
+struct Altered {
+    differences: Vec<Difference>,
+    times: u32,
+    last: Instant,
+}
+
+/// Once or twice may be somebody's edit at that very moment; again and again is a webhook.
+const HABIT: u32 = 3;
+/// After this time it is tried again: the webhook may be gone.
+const FORGOTTEN: Duration = Duration::from_secs(300);
+
+impl Memory {
+    /// Takes note of what was left after an apply.
+    pub fn applied(&mut self, key: &ChildKey, differences: Vec<Difference>) {
+        if differences.is_empty() {
+            self.altered.remove(key);
+            return;
+        }
+        let before = self.altered.get(key).filter(|altered| altered.differences == differences);
+        let times = before.map_or(1, |altered| altered.times.saturating_add(1));
+        self.altered.insert(key.clone(), Altered { differences, times, last: Instant::now() });
+    }
+
+    /// What somebody alters every time.
+    pub fn altered_on_arrival(&self) -> BTreeMap<ChildKey, Vec<Difference>> {
+        let habits =
+            self.altered.iter().filter(|(_, altered)| altered.times >= HABIT && altered.last.elapsed() < FORGOTTEN);
+        habits.map(|(key, altered)| (key.clone(), altered.differences.clone())).collect()
+    }
+}
+
+#[derive(Default)]
+pub struct Recent {
+    clusters: Mutex<HashMap<String, Memory>>,
+}
+
+impl Recent {
+    fn clusters(&self) -> MutexGuard<'_, HashMap<String, Memory>> {
+        self.clusters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn of(&self, uid: &str) -> Memory {
+        self.clusters().get(uid).cloned().unwrap_or_default()
+    }
+
+    pub fn change<T>(&self, uid: &str, change: impl FnOnce(&mut Memory) -> T) -> T {
+        change(self.clusters().entry(uid.to_owned()).or_default())
+    }
+
+    /// Forgets clusters that are no longer there, when there are more memories than clusters.
+    pub fn keep_up_to(&self, clusters: usize, uids: impl FnOnce() -> Vec<String>) {
+        let mut memories = self.clusters();
+        if memories.len() > clusters {
+            let uids = uids();
+            memories.retain(|uid, _| uids.contains(uid));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use planner::{ChildKind, DifferenceKind};
+
+    fn difference(path: &str) -> Vec<Difference> {
+        vec![Difference { path: path.to_owned(), kind: DifferenceKind::Changed }]
+    }
+
+    #[test]
+    fn only_what_is_altered_again_and_again_is_a_habit() {
+        let (key, mut memory) = (ChildKey::new(ChildKind::Service, "poc"), Memory::default());
+        memory.applied(&key, difference("/a"));
+        memory.applied(&key, difference("/b"));
+        memory.applied(&key, difference("/b"));
+        assert!(memory.altered_on_arrival().is_empty());
+        memory.applied(&key, difference("/b"));
+        assert_eq!(memory.altered_on_arrival(), BTreeMap::from([(key.clone(), difference("/b"))]));
+        memory.applied(&key, Vec::new());
+        assert!(memory.altered_on_arrival().is_empty());
+    }
+}

@@ -1,0 +1,161 @@
+//! The watches: each keeps its part of the cache current and says which clusters to look at. One task per scope runs them all.
+
+use crate::cache::{Cache, ClusterName, Entry, ObjectName, Source};
+use crate::metrics::{Metrics, Scoped, Watched};
+use crate::{entry, resources};
+use api::cluster::ValkeyCluster;
+use api::names::{self, MANAGER, label};
+use futures::channel::mpsc::UnboundedSender;
+use futures::stream::{self, BoxStream};
+use futures::{Stream, StreamExt};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use kube::core::DeserializeGuard;
+use kube::runtime::reflector::{ObjectRef, store::Writer};
+use kube::runtime::watcher::{self, Event};
+use kube::runtime::{WatchStreamExt, watcher as watch};
+use kube::{Client, ResourceExt};
+use planner::ChildKind;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// A ValkeyCluster as it came: one that cannot be read must not hide the others.
+pub type Guarded = DeserializeGuard<ValkeyCluster>;
+
+/// Where events go.
+pub struct Watches {
+    pub client: Client,
+    /// None: all namespaces.
+    pub namespace: Option<String>,
+    pub cache: Arc<Cache>,
+    pub metrics: Arc<Metrics>,
+    pub queue: UnboundedSender<ObjectRef<Guarded>>,
+}
+
+impl Watches {
+    /// Runs until dropped.
+    pub async fn run(self, clusters: Writer<Guarded>) {
+        let mut streams = vec![self.clusters(clusters), self.pods(), self.claims()];
+        streams.extend(ChildKind::ALL.map(|kind| self.children(kind)));
+        let mut concerned = stream::select_all(streams);
+        while let Some(cluster) = concerned.next().await {
+            // The receiver ends only with the process.
+            let _ = self.queue.unbounded_send(ObjectRef::new(&cluster.name).within(&cluster.namespace));
+        }
+    }
+
+    fn clusters(&self, mut writer: Writer<Guarded>) -> BoxStream<'static, ClusterName> {
+        let api = resources::scoped::<Guarded>(&self.client, self.namespace.as_deref());
+        let events = watch(api, watcher::Config::default())
+            .default_backoff()
+            .modify(|cluster| cluster.managed_fields_mut().clear());
+        let (cache, metrics) = (self.cache.clone(), self.metrics.clone());
+        let scope = Scoped { namespace: self.namespace.clone().unwrap_or_default() };
+        let concerned = events.map(move |event| match event {
+            Ok(event) => {
+                writer.apply_watcher_event(&event);
+                let count = i64::try_from(writer.as_reader().len()).unwrap_or(i64::MAX);
+                metrics.clusters.get_or_create(&scope).set(count);
+                cluster_event(&event, &cache)
+            }
+            Err(error) => failed(Source::Clusters, &error, &cache, &metrics),
+        });
+        concerned.flat_map(stream::iter).boxed()
+    }
+
+    fn pods(&self) -> BoxStream<'static, ClusterName> {
+        let api = resources::scoped::<Pod>(&self.client, self.namespace.as_deref());
+        self.follow(Source::Pods, watch(api, ours()).default_backoff(), |pod: Pod| entry::pod(&pod))
+    }
+
+    fn claims(&self) -> BoxStream<'static, ClusterName> {
+        let api = resources::scoped::<PersistentVolumeClaim>(&self.client, self.namespace.as_deref());
+        let events = watch(api, of_pods()).default_backoff();
+        self.follow(Source::Claims, events, |claim: PersistentVolumeClaim| entry::claim(&claim))
+    }
+
+    fn children(&self, kind: ChildKind) -> BoxStream<'static, ClusterName> {
+        let api = resources::children(&self.client, kind, self.namespace.as_deref());
+        let events = watch(api, ours()).default_backoff();
+        self.follow(Source::Child(kind), events, move |object| entry::child(kind, object))
+    }
+
+    fn follow<K: 'static>(
+        &self,
+        source: Source,
+        events: impl Stream<Item = watcher::Result<Event<K>>> + Send + 'static,
+        read: impl Fn(K) -> Option<Entry> + Send + 'static,
+    ) -> BoxStream<'static, ClusterName> {
+        let (cache, metrics) = (self.cache.clone(), self.metrics.clone());
+        let mut listing = HashSet::new();
+        let concerned = events.map(move |event| match event {
+            Ok(event) => take(event, source, &read, &cache, &mut listing),
+            Err(error) => failed(source, &error, &cache, &metrics),
+        });
+        concerned.flat_map(stream::iter).boxed()
+    }
+}
+
+/// Only what this operator made: what others have in the cluster is never loaded.
+fn ours() -> watcher::Config {
+    watcher::Config::default().labels(&format!("{}={MANAGER}", label::MANAGED_BY))
+}
+
+/// Volume claims are made by the StatefulSet controller, which gives them no more labels than the pods' selector has.
+fn of_pods() -> watcher::Config {
+    let selector = names::selector("");
+    let fixed = selector.iter().filter(|(key, _)| *key != label::INSTANCE);
+    watcher::Config::default().labels(&fixed.map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(","))
+}
+
+fn cluster_event(event: &Event<Guarded>, cache: &Cache) -> Vec<ClusterName> {
+    match event {
+        Event::Apply(cluster) | Event::InitApply(cluster) => {
+            vec![ClusterName { namespace: cluster.namespace().unwrap_or_default(), name: cluster.name_any() }]
+        }
+        Event::InitDone => cache.listed(Source::Clusters, &HashSet::new()),
+        Event::Init | Event::Delete(_) => Vec::new(),
+    }
+}
+
+fn take<K>(
+    event: Event<K>,
+    source: Source,
+    read: &impl Fn(K) -> Option<Entry>,
+    cache: &Cache,
+    listing: &mut HashSet<ObjectName>,
+) -> Vec<ClusterName> {
+    match event {
+        Event::Init => {
+            listing.clear();
+            Vec::new()
+        }
+        Event::InitApply(object) => read(object).map_or_else(Vec::new, |entry| {
+            listing.insert(entry.object.clone());
+            cache.insert(entry)
+        }),
+        Event::InitDone => cache.listed(source, &std::mem::take(listing)),
+        Event::Apply(object) => read(object).map_or_else(Vec::new, |entry| cache.insert(entry)),
+        Event::Delete(object) => read(object).map_or_else(Vec::new, |entry| cache.remove(&entry.object, &entry.uid)),
+    }
+}
+
+fn failed(source: Source, error: &watcher::Error, cache: &Cache, metrics: &Metrics) -> Vec<ClusterName> {
+    if let (Source::Child(kind), true) = (source, is_not_found(error))
+        && !kind.is_built_in()
+    {
+        cache.set_not_installed(kind);
+        return Vec::new();
+    }
+    metrics.watch_errors.get_or_create(&Watched { kind: source.as_str() }).inc();
+    tracing::warn!(kind = source.as_str(), %error, "watch interrupted, trying again");
+    Vec::new()
+}
+
+/// The path itself is unknown: no such kind in this Kubernetes.
+fn is_not_found(error: &watcher::Error) -> bool {
+    let source = match error {
+        watcher::Error::InitialListFailed(source) | watcher::Error::WatchStartFailed(source) => source,
+        _ => return false,
+    };
+    matches!(source, kube::Error::Api(status) if status.code == 404)
+}

@@ -1,0 +1,36 @@
+//! What to do next about a ValkeyCluster and what to say about it, decided from what was seen. Pure: no IO, no clock.
+//! The operator calls `validate` and `plan` after observing, `status` and `notices` before publishing.
+
+mod child;
+mod children;
+mod claim_facts;
+mod differences;
+mod digest;
+mod json;
+pub mod marks;
+mod notices;
+mod observation;
+mod ownership;
+mod plan;
+mod pod_facts;
+mod pods;
+mod report;
+mod status;
+mod step;
+mod storage;
+mod troubles;
+mod wanted;
+
+pub use child::{ChildKey, ChildKind};
+pub use claim_facts::ClaimFacts;
+pub use differences::{Difference, DifferenceKind, differences};
+pub use digest::of_text as digest;
+pub use notices::{Notice, notices};
+pub use observation::{CreationFailure, Identity, Observation, Observed};
+pub use plan::{Plan, plan, validate};
+pub use pod_facts::{ContainerFacts, PodFacts};
+pub use pods::{asked_for, missing};
+pub use report::{Asked, Report, Trouble};
+pub use status::status;
+pub use step::{Apply, Step, Why};
+pub use wanted::{Wanted, expected_keys, wanted};

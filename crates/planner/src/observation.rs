@@ -1,0 +1,75 @@
+//! What was seen of one cluster, dated by the caller. Pure data; the operator's observe step fills it.
+
+use crate::child::{ChildKey, ChildKind};
+use crate::claim_facts::ClaimFacts;
+use crate::differences::Difference;
+use crate::json;
+use crate::ownership::{Ownership, ownership};
+use crate::pod_facts::PodFacts;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// The ValkeyCluster all this is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Identity {
+    pub name: String,
+    pub namespace: String,
+    pub uid: String,
+    pub generation: Option<i64>,
+    /// It has a deletion timestamp: its objects go with it and must not come back.
+    pub deleting: bool,
+}
+
+/// Everything the planner may base a decision on, besides the spec.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Observation {
+    pub cluster: Identity,
+    /// Objects of the cluster and objects in the way of one. What is wanted and not in here was looked for and is absent.
+    pub children: BTreeMap<ChildKey, Observed>,
+    pub pods: Vec<PodFacts>,
+    pub claims: Vec<ClaimFacts>,
+    /// Why the StatefulSet controller could not make a pod, when pods are missing.
+    pub creation_failure: Option<CreationFailure>,
+    /// What still differed right after our last apply of the present manifest: somebody changes it on its way in.
+    pub altered_on_arrival: BTreeMap<ChildKey, Vec<Difference>>,
+}
+
+/// What the StatefulSet controller said last about a pod it could not make.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CreationFailure {
+    pub message: String,
+    /// Seconds since the epoch.
+    pub at: i64,
+}
+
+/// One object as it was seen.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Observed {
+    Object(Value),
+    /// It could not be looked at; nothing is decided on it.
+    Unknown(String),
+    /// This Kubernetes does not have the kind.
+    NotInstalled,
+}
+
+impl Observation {
+    pub fn object(&self, key: &ChildKey) -> Option<&Value> {
+        match self.children.get(key) {
+            Some(Observed::Object(object)) => Some(object),
+            _ => None,
+        }
+    }
+
+    /// The StatefulSet of the cluster, if it is seen and nobody else's.
+    pub fn stateful_set(&self) -> Option<&Value> {
+        let object = self.object(&ChildKey::new(ChildKind::StatefulSet, &self.cluster.name))?;
+        (!matches!(ownership(object, &self.cluster), Ownership::Foreign(_))).then_some(object)
+    }
+
+    /// False while the StatefulSet controller has not yet looked at the latest StatefulSet.
+    pub fn stateful_set_is_noticed(&self) -> bool {
+        self.stateful_set().is_some_and(|object| {
+            json::integer(object, "/status/observedGeneration") >= json::integer(object, "/metadata/generation")
+        })
+    }
+}

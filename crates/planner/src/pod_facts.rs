@@ -1,0 +1,91 @@
+//! What matters about a pod, taken from the pod as the API server shows it. Pure; the cache keeps these instead of whole pods.
+
+use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod, PodStatus};
+use std::collections::BTreeMap;
+
+/// One pod of a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodFacts {
+    pub name: String,
+    pub uid: String,
+    pub labels: BTreeMap<String, String>,
+    pub annotations: BTreeMap<String, String>,
+    pub terminating: bool,
+    /// All its init containers ran and its containers were started.
+    pub running: bool,
+    pub ready: bool,
+    /// Seconds since the epoch.
+    pub created: i64,
+    /// Why the scheduler finds no node.
+    pub unschedulable: Option<String>,
+    pub containers: Vec<ContainerFacts>,
+}
+
+/// One container of a pod, init containers included.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ContainerFacts {
+    pub name: String,
+    pub image: String,
+    pub ready: bool,
+    /// Reason and message of the waiting state.
+    pub waiting: Option<(String, String)>,
+    /// How it last ended, if that was a failure, and when (seconds since the epoch).
+    pub failure: Option<(String, i64)>,
+    pub restarts: i32,
+}
+
+impl PodFacts {
+    pub fn of(pod: &Pod) -> PodFacts {
+        let metadata = &pod.metadata;
+        let status = pod.status.clone().unwrap_or_default();
+        PodFacts {
+            name: metadata.name.clone().unwrap_or_default(),
+            uid: metadata.uid.clone().unwrap_or_default(),
+            labels: metadata.labels.clone().unwrap_or_default(),
+            annotations: metadata.annotations.clone().unwrap_or_default(),
+            terminating: metadata.deletion_timestamp.is_some(),
+            running: status.phase.as_deref() == Some("Running"),
+            ready: condition(&status, "Ready").is_some_and(|(status, _)| status == "True"),
+            created: metadata.creation_timestamp.as_ref().map_or(0, |time| time.0.as_second()),
+            unschedulable: unschedulable(&status),
+            containers: containers(&status),
+        }
+    }
+}
+
+fn condition<'a>(status: &'a PodStatus, type_: &str) -> Option<(&'a str, &'a str)> {
+    let condition = status.conditions.iter().flatten().find(|condition| condition.type_ == type_)?;
+    Some((&condition.status, condition.message.as_deref().unwrap_or_default()))
+}
+
+fn unschedulable(status: &PodStatus) -> Option<String> {
+    condition(status, "PodScheduled").filter(|(status, _)| *status == "False").map(|(_, message)| message.to_owned())
+}
+
+fn containers(status: &PodStatus) -> Vec<ContainerFacts> {
+    let init = status.init_container_statuses.iter().flatten();
+    init.chain(status.container_statuses.iter().flatten()).map(container).collect()
+}
+
+fn container(status: &ContainerStatus) -> ContainerFacts {
+    let waiting = status.state.as_ref().and_then(|state| state.waiting.as_ref());
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    ContainerFacts {
+        name: status.name.clone(),
+        image: status.image.clone(),
+        ready: status.ready,
+        waiting: waiting.map(|waiting| (text(&waiting.reason), text(&waiting.message))),
+        failure: status.state.as_ref().and_then(failure).or(status.last_state.as_ref().and_then(failure)),
+        restarts: status.restart_count,
+    }
+}
+
+fn failure(state: &ContainerState) -> Option<(String, i64)> {
+    let ended = state.terminated.as_ref().filter(|ended| ended.exit_code != 0)?;
+    let reason = ended.reason.as_deref().unwrap_or("Error");
+    // What a program printed last can be anything; why it could not be started is the kubelet's own text.
+    let told = ended.message.as_deref().filter(|_| ["StartError", "ContainerCannotRun"].contains(&reason));
+    let told = told.map(|message| format!(": {message}")).unwrap_or_default();
+    let at = ended.finished_at.as_ref().map_or(0, |time| time.0.as_second());
+    Some((format!("exit code {} ({reason}){told}", ended.exit_code), at))
+}

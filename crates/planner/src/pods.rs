@@ -1,0 +1,94 @@
+//! What living pods must be told without a restart: labels and annotations of the spec, and that the settings changed. Pure.
+
+use crate::child::{ChildKey, ChildKind};
+use crate::differences::differences;
+use crate::json;
+use crate::marks::POD_METADATA;
+use crate::observation::Observation;
+use crate::pod_facts::PodFacts;
+use crate::step::Step;
+use crate::wanted::{Wanted, metadata_keys};
+use api::names;
+use manifests::{ValidatedCluster, live_pod_annotations, pod_annotations, pod_labels};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+/// The user's keys on a pod, as the annotation lists them.
+#[derive(Default, Deserialize)]
+struct MetadataKeys {
+    labels: Vec<String>,
+    annotations: Vec<String>,
+}
+
+pub fn steps(cluster: &ValidatedCluster, wanted: &Wanted, observation: &Observation) -> Vec<Step> {
+    let settled = settings_are_written(cluster, wanted, observation);
+    let living = observation.pods.iter().filter(|pod| !pod.terminating);
+    // A pod that is still starting reads the newest settings when it mounts them, or is told once it runs.
+    living.filter_map(|pod| patch(pod, cluster, settled && pod.running)).collect()
+}
+
+/// Pods are told about new settings only when the ConfigMap has them: the kubelet looks at once, and only once.
+fn settings_are_written(cluster: &ValidatedCluster, wanted: &Wanted, observation: &Observation) -> bool {
+    let key = ChildKey::new(ChildKind::ConfigMap, names::config_map(&cluster.name));
+    let pair = wanted.get(&key).zip(observation.object(&key));
+    pair.is_some_and(|(manifest, live)| differences(manifest, live).is_empty())
+}
+
+fn patch(pod: &PodFacts, cluster: &ValidatedCluster, tell_settings: bool) -> Option<Step> {
+    let keys = pod.annotations.get(POD_METADATA).and_then(|text| serde_json::from_str(text).ok());
+    let MetadataKeys { labels: old_labels, annotations: old_annotations } = keys.unwrap_or_default();
+    let mut annotations = if tell_settings { live_pod_annotations(cluster) } else { pod_annotations(cluster) };
+    annotations.insert(POD_METADATA.to_owned(), metadata_keys(cluster));
+    let labels = changes(&pod.labels, &pod_labels(cluster), &old_labels);
+    let annotations = changes(&pod.annotations, &annotations, &old_annotations);
+    let parts = [("labels", labels), ("annotations", annotations)];
+    let metadata: Map<String, Value> =
+        parts.into_iter().filter(|(_, map)| !map.is_empty()).map(|(name, map)| (name.to_owned(), json!(map))).collect();
+    let step = |metadata| Step::PatchPod { pod: pod.name.clone(), uid: pod.uid.clone(), metadata };
+    (!metadata.is_empty()).then(|| step(Value::Object(metadata)))
+}
+
+/// A merge patch: what is missing or different, and null for what was ours and is no longer wanted.
+fn changes(
+    has: &BTreeMap<String, String>,
+    wants: &BTreeMap<String, String>,
+    was_ours: &[String],
+) -> BTreeMap<String, Value> {
+    let set = wants.iter().filter(|(key, value)| has.get(*key) != Some(*value));
+    let drop = was_ours.iter().filter(|key| has.contains_key(*key) && !wants.contains_key(*key));
+    set.map(|(key, value)| (key.clone(), json!(value))).chain(drop.map(|key| (key.clone(), Value::Null))).collect()
+}
+
+/// Whether any pod waits for a restart, and for which fields; `template` is the pod template as it should be.
+pub fn restart_needs(wanted: &Wanted, observation: &Observation) -> BTreeMap<String, usize> {
+    let key = ChildKey::new(ChildKind::StatefulSet, &observation.cluster.name);
+    let template = wanted.get(&key).and_then(|manifest| manifest.pointer("/spec/template/metadata/annotations"));
+    let template: BTreeMap<String, String> =
+        template.and_then(|annotations| serde_json::from_value(annotations.clone()).ok()).unwrap_or_default();
+    let mut needs = BTreeMap::new();
+    for pod in observation.pods.iter().filter(|pod| !pod.terminating) {
+        let fields = manifests::restart::pending(&pod.annotations, &template).unwrap_or_default();
+        fields.into_iter().for_each(|field| *needs.entry(field).or_default() += 1);
+    }
+    needs
+}
+
+/// Ready pods among the ordinals the spec asks for.
+pub fn ready(observation: &Observation, count: u32) -> u32 {
+    let is_ready = |name: String| observation.pods.iter().any(|pod| pod.name == name && pod.ready && !pod.terminating);
+    let ready = (0..count).filter(|ordinal| is_ready(names::pod(&observation.cluster.name, *ordinal))).count();
+    u32::try_from(ready).unwrap_or(count)
+}
+
+/// Ordinals the spec asks for that have no pod.
+pub fn missing(observation: &Observation, count: u32) -> Vec<String> {
+    let exists = |name: &String| observation.pods.iter().any(|pod| pod.name == *name);
+    let names = (0..count).map(|ordinal| names::pod(&observation.cluster.name, ordinal));
+    names.filter(|name| !exists(name)).collect()
+}
+
+/// The pods a StatefulSet asks for, as far as it is seen.
+pub fn asked_for(stateful_set: &Value) -> u32 {
+    json::integer(stateful_set, "/spec/replicas").and_then(|count| u32::try_from(count).ok()).unwrap_or_default()
+}

@@ -1,0 +1,67 @@
+//! What the planner found, beside what it decided. Pure data; conditions, phase, plan text and Events are printed from it alone.
+
+use api::conditions::Reason;
+use api::valkey_version::ValkeyVersion;
+use std::collections::BTreeMap;
+
+/// Something that does not pass by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    pub reason: Reason,
+    pub message: String,
+}
+
+/// What a valid spec asks for, as far as the status shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    pub version: ValkeyVersion,
+    pub master_count: u32,
+    pub replicas_per_master: u32,
+    pub pods: u32,
+    pub exporter: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// None when the spec is not valid.
+    pub asked: Option<Asked>,
+    pub paused: bool,
+    pub deleting: bool,
+    pub has_stateful_set: bool,
+    pub ready_pods: u32,
+    /// Pods that do not exist.
+    pub missing_pods: Vec<String>,
+    /// Steps of this plan that are not done, in words.
+    pub pending: Vec<String>,
+    /// Things on their way that need nobody.
+    pub waiting: Vec<String>,
+    pub troubles: Vec<Trouble>,
+    /// Fields that wait for a restart, and how many pods wait for each.
+    pub restart: BTreeMap<String, usize>,
+}
+
+impl Report {
+    pub fn trouble(&mut self, reason: Reason, message: impl Into<String>) {
+        self.troubles.push(Trouble { reason, message: message.into() });
+    }
+
+    /// Whether all that the spec asks for is there and nothing is on its way.
+    pub fn is_settled(&self) -> bool {
+        self.serves() && self.waiting.is_empty()
+    }
+
+    /// Whether all pods are ready and no write is outstanding that may happen.
+    pub fn serves(&self) -> bool {
+        self.all_pods_ready() && (self.paused || self.pending.is_empty()) && !self.is_blocked()
+    }
+
+    /// Troubles that mean the spec is not in effect, even while all pods are ready.
+    fn is_blocked(&self) -> bool {
+        let blocking = [Reason::InvalidSpec, Reason::ObjectRefused, Reason::NameTaken, Reason::ObservationFailed];
+        self.troubles.iter().any(|trouble| blocking.contains(&trouble.reason))
+    }
+
+    pub fn all_pods_ready(&self) -> bool {
+        self.asked.as_ref().is_some_and(|asked| asked.pods == self.ready_pods)
+    }
+}

@@ -1,0 +1,159 @@
+//! The status a report becomes. Pure; the operator's publish step writes it when it differs from what is there.
+
+use crate::observation::Identity;
+use crate::report::{Asked, Report};
+use api::cluster::{ExporterStatus, Phase, StatefulSetReference, ValkeyClusterStatus};
+use api::conditions::{ConditionType, Finding, Reason, advance};
+use api::names;
+use k8s_openapi::jiff::Timestamp;
+
+/// A status stays far below the limit of an object, whatever goes wrong at once.
+const LONGEST_TEXT: usize = 1024;
+
+pub fn status(
+    report: &Report,
+    cluster: &Identity,
+    previous: Option<&ValkeyClusterStatus>,
+    now: Timestamp,
+) -> ValkeyClusterStatus {
+    let before = previous.map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let mut status = ValkeyClusterStatus {
+        observed_generation: cluster.generation,
+        phase: Some(phase(report, previous)),
+        cluster_type: Some("cluster".to_owned()),
+        selector: Some(names::selector_text(&cluster.name)),
+        stateful_set: report.has_stateful_set.then(|| StatefulSetReference { name: cluster.name.clone() }),
+        conditions: advance(before, &findings(report), cluster.generation, now),
+        plan: plan_text(report),
+        ..previous.cloned().unwrap_or_default()
+    };
+    status.ready_replicas = count(report.ready_pods);
+    match &report.asked {
+        Some(asked) => fill(&mut status, asked),
+        None => status.ready_pods = Some(format!("{}/{}", status.ready_replicas, status.replicas)),
+    }
+    status
+}
+
+fn fill(status: &mut ValkeyClusterStatus, asked: &Asked) {
+    status.version = Some(asked.version.to_string());
+    status.master_count = count(asked.master_count);
+    status.replicas_per_master = count(asked.replicas_per_master);
+    status.replicas = count(asked.pods);
+    status.ready_pods = Some(format!("{}/{}", status.ready_replicas, asked.pods));
+    status.exporter =
+        Some(ExporterStatus { enabled: asked.exporter.is_some(), metrics_endpoint: asked.exporter.clone() });
+}
+
+fn count(number: u32) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
+}
+
+/// One of each condition type, in their order.
+fn findings(report: &Report) -> Vec<Finding> {
+    ConditionType::ALL.iter().map(|condition| finding(*condition, report)).collect()
+}
+
+fn finding(condition: ConditionType, report: &Report) -> Finding {
+    let (status, reason, message) = match condition {
+        ConditionType::Ready => ready(report),
+        ConditionType::Progressing => progressing(report),
+        ConditionType::Degraded => degraded(report),
+        ConditionType::RestartRequired => restart_required(report),
+        ConditionType::Secured => secured(),
+    };
+    Finding { condition, status: Some(status), reason, message: shortened(message) }
+}
+
+type Found = (bool, Reason, String);
+
+fn ready(report: &Report) -> Found {
+    let asked = report.asked.as_ref().map_or(0, |asked| asked.pods);
+    let counted = format!("{} of {asked} pods are ready", report.ready_pods);
+    match report.troubles.first() {
+        _ if report.serves() => (true, Reason::AllPodsReady, counted),
+        Some(trouble) => (false, trouble.reason, trouble.message.clone()),
+        None if !report.pending.is_empty() => (false, Reason::ApplyingChanges, pending_text(report)),
+        None => (false, pods_reason(report), counted),
+    }
+}
+
+fn pods_reason(report: &Report) -> Reason {
+    if report.missing_pods.is_empty() { Reason::PodsNotReady } else { Reason::PodsStarting }
+}
+
+fn progressing(report: &Report) -> Found {
+    if report.paused {
+        return (false, Reason::Paused, "spec.paused is true: the operator only watches".to_owned());
+    }
+    if !report.pending.is_empty() {
+        return (true, Reason::ApplyingChanges, pending_text(report));
+    }
+    if !report.waiting.is_empty() {
+        return (true, Reason::ApplyingChanges, report.waiting.join("; "));
+    }
+    match &report.asked {
+        Some(asked) if !report.all_pods_ready() => (
+            true,
+            pods_reason(report),
+            format!("waiting for {} of {} pods", asked.pods - report.ready_pods, asked.pods),
+        ),
+        _ => (false, Reason::UpToDate, "there is nothing to change".to_owned()),
+    }
+}
+
+fn degraded(report: &Report) -> Found {
+    let Some(first) = report.troubles.first() else {
+        return (false, Reason::AsExpected, "nothing is wrong".to_owned());
+    };
+    let all = report.troubles.iter().map(|trouble| trouble.message.as_str()).collect::<Vec<_>>().join("; ");
+    (true, first.reason, all)
+}
+
+fn restart_required(report: &Report) -> Found {
+    if report.restart.is_empty() {
+        return (false, Reason::NothingPending, "no setting waits for a restart".to_owned());
+    }
+    let fields = report.restart.keys().cloned().collect::<Vec<_>>().join(", ");
+    (true, Reason::RestartPending, format!("these take effect when the pods restart: {fields}"))
+}
+
+fn secured() -> Found {
+    let message = "neither TLS nor users are configured: everybody who reaches the port may do everything";
+    (false, Reason::Unprotected, message.to_owned())
+}
+
+fn phase(report: &Report, previous: Option<&ValkeyClusterStatus>) -> Phase {
+    let was_running = previous.and_then(|status| status.phase).is_some_and(|phase| phase != Phase::Pending);
+    if report.serves() {
+        Phase::Running
+    } else if !report.troubles.is_empty() {
+        Phase::Failed
+    } else if was_running {
+        Phase::Updating
+    } else {
+        Phase::Pending
+    }
+}
+
+fn plan_text(report: &Report) -> Option<String> {
+    let lead = if report.paused && !report.pending.is_empty() { "paused; when resumed: " } else { "" };
+    let mut parts = vec![pending_text(report)];
+    parts.extend(report.waiting.iter().cloned());
+    if let Some(asked) = report.asked.as_ref().filter(|_| !report.all_pods_ready()) {
+        parts.push(format!("wait until all {} pods are ready", asked.pods));
+    }
+    parts.retain(|part| !part.is_empty());
+    (!parts.is_empty()).then(|| shortened(format!("{lead}{}", parts.join("; "))))
+}
+
+fn pending_text(report: &Report) -> String {
+    report.pending.join("; ")
+}
+
+fn shortened(text: String) -> String {
+    if text.chars().count() <= LONGEST_TEXT {
+        return text;
+    }
+    text.chars().take(LONGEST_TEXT - 1).chain(['…']).collect()
+}

@@ -1,0 +1,39 @@
+//! Volumes that are to grow. Pure; a part of `plan`.
+
+use crate::claim_facts::ClaimFacts;
+use crate::observation::Observation;
+use crate::pod_facts::PodFacts;
+use crate::report::Report;
+use crate::step::Step;
+use api::names;
+use api::quantity::Quantity;
+use manifests::ValidatedCluster;
+
+/// Whether the claim of every pod is seen and asks for at least `size`. Only then may the StatefulSet say so too:
+/// it has to be replaced for it, and a replaced one must not promise what the volumes refuse.
+pub fn all_grown(size: Quantity, pods: &[PodFacts], claims: &[ClaimFacts]) -> bool {
+    let has_grown = |pod: &PodFacts| claims.iter().any(|claim| claim.belongs_to(&pod.name) && !is_smaller(claim, size));
+    pods.iter().all(has_grown)
+}
+
+pub fn steps(cluster: &ValidatedCluster, observation: &Observation, report: &mut Report) -> Vec<Step> {
+    let Some((storage, pvc)) = cluster.storage.as_ref().zip(cluster.spec.pvc.as_ref()) else { return Vec::new() };
+    let wanted = |claim: &&ClaimFacts| {
+        (0..cluster.pod_count()).any(|ordinal| names::volume_claim(&cluster.name, ordinal) == claim.name)
+    };
+    let small = observation.claims.iter().filter(wanted).filter(|claim| is_smaller(claim, storage.size));
+    let (bound, unbound): (Vec<_>, Vec<_>) = small.partition(|claim| claim.bound);
+    // The API server refuses to grow a claim that has no volume yet.
+    let waiting = |claim: &ClaimFacts| format!("PersistentVolumeClaim {} grows once it has a volume", claim.name);
+    report.waiting.extend(unbound.into_iter().map(waiting));
+    let grow = |claim: &ClaimFacts| Step::GrowClaim {
+        claim: claim.name.clone(),
+        uid: claim.uid.clone(),
+        storage: pvc.storage_size.clone(),
+    };
+    bound.into_iter().map(grow).collect()
+}
+
+fn is_smaller(claim: &ClaimFacts, size: Quantity) -> bool {
+    Quantity::parse(&claim.requested).map_or(true, |requested| requested < size)
+}

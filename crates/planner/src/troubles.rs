@@ -1,0 +1,135 @@
+//! What is wrong with the pods and their volumes, in the words of the conditions. Pure; a part of `plan`.
+//! Messages hold nothing that changes from try to try (counts, back-off times), so that one trouble is reported once.
+
+use crate::claim_facts::ClaimFacts;
+use crate::observation::{CreationFailure, Observation};
+use crate::pod_facts::{ContainerFacts, PodFacts};
+use crate::report::Trouble;
+use api::conditions::Reason;
+use api::names::container;
+use k8s_openapi::jiff::Timestamp;
+
+/// A claim that has no volume after this many seconds is worth telling.
+const VOLUME_PATIENCE: i64 = 3;
+/// What the kubelet says while an image does not come.
+const PULL_FAILURES: [&str; 5] =
+    ["ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable"];
+/// What the kubelet says when a container ends or cannot start.
+const CRASHES: [&str; 3] = ["CrashLoopBackOff", "RunContainerError", "StartError"];
+/// The kubelet waits up to five minutes between two tries.
+const LONGEST_PAUSE: i64 = 600;
+/// What the kubelet says when it lacks something to make a container.
+const SETUP_FAILURES: [&str; 3] = ["CreateContainerConfigError", "CreateContainerError", "PreStartHookError"];
+
+/// One entry per reason: the first pod's message, and how many pods more.
+pub fn troubles(observation: &Observation, missing: &[String], now: Timestamp) -> Vec<Trouble> {
+    let living = observation.pods.iter().filter(|pod| !pod.terminating);
+    let mut found: Vec<(Reason, String)> = living.filter_map(|pod| pod_trouble(pod, observation, now)).collect();
+    let failure =
+        observation.creation_failure.as_ref().filter(|failure| !missing.is_empty() && is_current(failure, observation));
+    found.extend(failure.map(|failure| creation_trouble(&failure.message)));
+    let mut reasons: Vec<Reason> = found.iter().map(|(reason, _)| *reason).collect();
+    reasons.sort_unstable();
+    reasons.dedup();
+    reasons.into_iter().map(|reason| merge(reason, &found)).collect()
+}
+
+fn merge(reason: Reason, found: &[(Reason, String)]) -> Trouble {
+    let mut messages = found.iter().filter(|(other, _)| *other == reason).map(|(_, message)| message);
+    let first = messages.next().cloned().unwrap_or_default();
+    let message = match messages.count() {
+        0 => first,
+        more => format!("{first} (and {more} more)"),
+    };
+    Trouble { reason, message }
+}
+
+fn pod_trouble(pod: &PodFacts, observation: &Observation, now: Timestamp) -> Option<(Reason, String)> {
+    let claim = observation.claims.iter().find(|claim| !pod.running && !claim.bound && claim.belongs_to(&pod.name));
+    let container = || pod.containers.iter().find_map(|container| container_trouble(pod, container, now));
+    let unschedulable = || pod.unschedulable.as_deref().map(|message| scheduling_trouble(pod, message));
+    match claim {
+        Some(claim) if claim.failure.is_some() => claim_trouble(pod, claim),
+        // A pod cannot be scheduled without its volume; the real cause is told a moment later.
+        Some(claim) if now.as_second() - claim.created < VOLUME_PATIENCE => None,
+        Some(claim) => unschedulable().or_else(|| Some(overdue_trouble(pod, claim))),
+        None => unschedulable().or_else(container),
+    }
+}
+
+fn scheduling_trouble(pod: &PodFacts, message: &str) -> (Reason, String) {
+    let reason = if names_missing_class(message) { Reason::StorageClassMissing } else { Reason::PodUnschedulable };
+    (reason, format!("pod {} cannot be scheduled: {message}", pod.name))
+}
+
+fn names_missing_class(message: &str) -> bool {
+    let message = message.to_lowercase();
+    message.contains("storageclass") && message.contains("not found")
+}
+
+/// What the volume controllers said about a claim explains more than that its pod cannot be scheduled.
+fn claim_trouble(pod: &PodFacts, claim: &ClaimFacts) -> Option<(Reason, String)> {
+    let failure = claim.failure.as_deref()?;
+    let reason = if names_missing_class(failure) { Reason::StorageClassMissing } else { Reason::VolumePending };
+    Some((reason, format!("PersistentVolumeClaim {} of pod {} gets no volume: {failure}", claim.name, pod.name)))
+}
+
+fn container_trouble(pod: &PodFacts, container: &ContainerFacts, now: Timestamp) -> Option<(Reason, String)> {
+    let (name, pod_name) = (&container.name, &pod.name);
+    let (reason, message) = container.waiting.as_ref().map_or(("", ""), |(reason, message)| (reason, message));
+    if PULL_FAILURES.contains(&reason) {
+        let text = format!(
+            "image {} of container {name} in pod {pod_name} cannot be pulled: {}",
+            container.image,
+            cause(message)
+        );
+        return Some((Reason::ImagePullFailed, text));
+    }
+    if let Some(failure) = crash(container, reason, now) {
+        return Some((crash_reason(name), format!("container {name} of pod {pod_name} keeps ending with {failure}")));
+    }
+    if CRASHES.contains(&reason) {
+        return Some((crash_reason(name), format!("container {name} of pod {pod_name} cannot be started: {message}")));
+    }
+    let text = || format!("container {name} of pod {pod_name} cannot be made: {message}");
+    SETUP_FAILURES.contains(&reason).then(|| (Reason::PodFailing, text()))
+}
+
+/// One end is no loop: it has to happen again, and not long ago. Between two crashes a container runs for a moment,
+/// so its last end counts until it is ready.
+fn crash<'a>(container: &'a ContainerFacts, waiting: &str, now: Timestamp) -> Option<&'a str> {
+    let (failure, at) = container.failure.as_ref().filter(|_| !container.ready)?;
+    let again = CRASHES.contains(&waiting) || (container.restarts >= 2 && now.as_second() - at < LONGEST_PAUSE);
+    again.then_some(failure)
+}
+
+fn crash_reason(name: &str) -> Reason {
+    match name {
+        container::VALKEY => Reason::ValkeyCrashLooping,
+        container::SIDECAR => Reason::SidecarCrashLooping,
+        _ => Reason::PodFailing,
+    }
+}
+
+/// The kubelet wraps the same cause in two ways by turns, and names another local port ("a:1->b:2") each time.
+fn cause(message: &str) -> String {
+    let message = message.rsplit_once("ErrImagePull: ").map_or(message, |(_, cause)| cause);
+    message.split(": ").filter(|part| !part.contains("->")).collect::<Vec<_>>().join(": ")
+}
+
+fn overdue_trouble(pod: &PodFacts, claim: &ClaimFacts) -> (Reason, String) {
+    let class = claim.storage_class.as_deref().unwrap_or("the default one");
+    let message =
+        format!("PersistentVolumeClaim {} of pod {} has no volume yet (StorageClass: {class})", claim.name, pod.name);
+    (Reason::VolumePending, message)
+}
+
+/// A pod that was made later than the failure shows that it is over.
+fn is_current(failure: &CreationFailure, observation: &Observation) -> bool {
+    observation.pods.iter().all(|pod| pod.created <= failure.at)
+}
+
+fn creation_trouble(message: &str) -> (Reason, String) {
+    let reason = if message.contains("exceeded quota") { Reason::QuotaExceeded } else { Reason::PodFailing };
+    (reason, format!("pods cannot be created: {message}"))
+}

@@ -1,0 +1,215 @@
+//! Single decisions: whose objects are touched, what the report and the status say.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)] // a test that cannot go on fails
+
+use api::cluster::{Phase, ValkeyCluster, ValkeyClusterStatus};
+use k8s_openapi::jiff::Timestamp;
+use manifests::OperatorSettings;
+use planner::{
+    ChildKey, ChildKind, Identity, Observation, Observed, Plan, Step, expected_keys, plan, status, validate, wanted,
+};
+use serde_json::{Value, json};
+
+fn cluster(spec: Value) -> ValkeyCluster {
+    let metadata = json!({ "name": "poc", "namespace": "test", "uid": "cluster-uid", "generation": 4 });
+    serde_json::from_value(json!({ "metadata": metadata, "spec": spec })).unwrap()
+}
+
+fn settings() -> OperatorSettings {
+    OperatorSettings { sidecar_image: "sidecar:1".to_owned() }
+}
+
+fn empty() -> Observation {
+    let cluster = Identity {
+        name: "poc".into(),
+        namespace: "test".into(),
+        uid: "cluster-uid".into(),
+        generation: Some(4),
+        deleting: false,
+    };
+    Observation { cluster, ..Observation::default() }
+}
+
+fn now(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+fn decide(spec: Value, observation: &Observation) -> Plan {
+    let validated = validate(&cluster(spec), &settings(), observation);
+    plan(validated.as_ref().map_err(Vec::as_slice), observation, now(1))
+}
+
+fn service() -> ChildKey {
+    ChildKey::new(ChildKind::Service, "poc")
+}
+
+/// The plan when an object of the client Service's name is there already.
+fn decide_with_service(metadata: Value) -> Plan {
+    let mut observation = empty();
+    observation.children.insert(service(), Observed::Object(json!({ "metadata": metadata })));
+    decide(json!({}), &observation)
+}
+
+fn touches(plan: &Plan, wanted: &ChildKey) -> bool {
+    plan.steps.iter().any(|step| match step {
+        Step::Apply(apply) => apply.key == *wanted,
+        Step::Delete { key, .. } | Step::Release { key, .. } => key == wanted,
+        Step::GrowClaim { .. } | Step::PatchPod { .. } => false,
+    })
+}
+
+#[test]
+fn a_new_cluster_gets_its_objects_in_order_with_the_stateful_set_last() {
+    let kinds: Vec<String> = decide(json!({}), &empty()).steps.iter().map(ToString::to_string).collect();
+    assert_eq!(kinds.first().unwrap(), "create ServiceAccount poc-valkey");
+    assert_eq!(kinds.last().unwrap(), "create StatefulSet poc");
+    assert_eq!(kinds.len(), 7);
+}
+
+#[test]
+fn everything_that_can_be_wanted_is_looked_for() {
+    let full = json!({ "readService": { "enabled": true }, "exporter": { "enabled": true, "serviceMonitor": { "enabled": true } } });
+    for spec in [json!({}), full] {
+        let validated = validate(&cluster(spec.clone()), &settings(), &empty()).unwrap();
+        let expected = expected_keys(&cluster(spec));
+        assert!(wanted(&validated).keys().all(|key| expected.contains(key)), "{expected:?}");
+        assert_eq!(wanted(&validated).len(), expected.len());
+    }
+}
+
+#[test]
+fn an_object_of_somebody_else_is_left_alone_and_its_owner_is_named() {
+    let owned = json!({ "uid": "x", "ownerReferences": [{ "kind": "Deployment", "name": "shop", "uid": "d", "controller": true }] });
+    let helm = json!({ "uid": "x", "labels": { "app.kubernetes.io/managed-by": "Helm" } });
+    for (metadata, owner) in [(owned, "Deployment shop"), (helm, "managed by Helm"), (json!({ "uid": "x" }), "by hand")]
+    {
+        let plan = decide_with_service(metadata);
+        assert!(!touches(&plan, &service()));
+        let trouble = &plan.report.troubles[0];
+        assert_eq!(trouble.reason.as_str(), "NameTaken");
+        assert!(trouble.message.contains(owner), "{}", trouble.message);
+        assert_eq!(plan.steps.len(), 6, "the others are made all the same");
+    }
+}
+
+#[test]
+fn pods_are_not_started_with_the_settings_of_somebody_else() {
+    let mut observation = empty();
+    let settings = ChildKey::new(ChildKind::ConfigMap, "poc-config");
+    observation.children.insert(settings, Observed::Object(json!({ "metadata": { "uid": "x" } })));
+    let plan = decide(json!({}), &observation);
+    assert!(!touches(&plan, &ChildKey::new(ChildKind::StatefulSet, "poc")));
+    assert_eq!(plan.report.waiting, ["StatefulSet poc is made once ConfigMap poc-config is there"]);
+    assert_eq!(plan.steps.len(), 5, "the others are made all the same");
+}
+
+#[test]
+fn an_orphan_of_ours_is_taken_back_and_an_earlier_cluster_is_waited_for() {
+    let marks = json!({ "uid": "x", "labels": { "app.kubernetes.io/managed-by": "valkey-operator" }, "annotations": { "valkey.io/cr": "poc" } });
+    assert!(touches(&decide_with_service(marks.clone()), &service()));
+    let mut earlier = marks;
+    earlier["ownerReferences"] = json!([{ "kind": "ValkeyCluster", "name": "poc", "uid": "old", "controller": true }]);
+    let plan = decide_with_service(earlier);
+    assert!(!touches(&plan, &service()));
+    assert!(plan.report.troubles[0].message.contains("an earlier ValkeyCluster poc"));
+}
+
+#[test]
+fn an_object_being_deleted_is_waited_for() {
+    let ours = json!([{ "kind": "ValkeyCluster", "name": "poc", "uid": "cluster-uid", "controller": true }]);
+    let plan = decide_with_service(
+        json!({ "uid": "x", "deletionTimestamp": "2026-01-01T00:00:00Z", "ownerReferences": ours }),
+    );
+    assert!(!touches(&plan, &service()));
+    assert_eq!(plan.report.waiting, ["Service poc is being deleted and will be made anew"]);
+}
+
+#[test]
+fn nothing_is_decided_on_what_could_not_be_seen() {
+    let mut observation = empty();
+    observation.children.insert(service(), Observed::Unknown("timeout".into()));
+    let plan = decide(json!({}), &observation);
+    assert!(!touches(&plan, &service()));
+    assert_eq!(plan.report.troubles[0].reason.as_str(), "ObservationFailed");
+}
+
+#[test]
+fn only_our_own_unwanted_objects_are_deleted() {
+    let mut observation = empty();
+    let read = ChildKey::new(ChildKind::Service, "poc-read");
+    let mut put = |uid: &str| {
+        let owners = json!([{ "kind": "ValkeyCluster", "name": "poc", "uid": uid, "controller": true }]);
+        observation
+            .children
+            .insert(read.clone(), Observed::Object(json!({ "metadata": { "uid": "r", "ownerReferences": owners } })));
+        decide(json!({}), &observation)
+    };
+    assert!(put("cluster-uid").steps.contains(&Step::Delete { key: read.clone(), uid: "r".into() }));
+    assert!(!touches(&put("other"), &read));
+}
+
+#[test]
+fn a_cluster_that_is_being_deleted_gets_nothing_back() {
+    let mut observation = empty();
+    observation.cluster.deleting = true;
+    assert_eq!(decide(json!({}), &observation).steps, []);
+}
+
+#[test]
+fn an_invalid_spec_is_told_and_nothing_is_touched() {
+    let plan = decide(json!({ "masterCount": 2 }), &empty());
+    assert_eq!(plan.steps, []);
+    let status = status(&plan.report, &empty().cluster, None, now(1));
+    assert_eq!(status.phase, Some(Phase::Failed));
+    assert_eq!(status.observed_generation, Some(4));
+    let degraded = &status.conditions[2];
+    assert_eq!((degraded.reason.as_str(), degraded.status.as_str()), ("InvalidSpec", "True"));
+    assert!(degraded.message.contains("spec.masterCount"), "{}", degraded.message);
+}
+
+#[test]
+fn a_habit_of_a_webhook_is_not_fought() {
+    let mut observation = empty();
+    let validated = validate(&cluster(json!({})), &settings(), &observation).unwrap();
+    let mut live = wanted(&validated)[&service()].clone();
+    live["metadata"]["uid"] = json!("x");
+    live["metadata"]["labels"]["app.kubernetes.io/name"] = json!("renamed");
+    observation.children.insert(service(), Observed::Object(live.clone()));
+    assert!(touches(&decide(json!({}), &observation), &service()));
+    let altered = planner::differences(&wanted(&validated)[&service()], &live);
+    observation.altered_on_arrival.insert(service(), altered);
+    let plan = decide(json!({}), &observation);
+    assert!(!touches(&plan, &service()));
+    assert!(plan.report.troubles[0].message.contains("admission webhook"));
+}
+
+#[test]
+fn a_status_is_equal_until_something_changes() {
+    let plan = decide(json!({}), &empty());
+    let first = status(&plan.report, &empty().cluster, None, now(10));
+    let second = status(&plan.report, &empty().cluster, Some(&first), now(20));
+    assert_eq!(first, second);
+    let read_back: ValkeyClusterStatus = serde_json::from_value(serde_json::to_value(&first).unwrap()).unwrap();
+    assert_eq!(read_back, first, "what the API server gives back is what was written");
+    assert_eq!(first.conditions.len(), 5);
+    assert_eq!((first.replicas, first.ready_pods.as_deref()), (6, Some("0/6")));
+}
+
+#[test]
+fn a_paused_cluster_says_what_it_would_do() {
+    let plan = decide(json!({ "paused": true }), &empty());
+    let status = status(&plan.report, &empty().cluster, None, now(1));
+    assert!(status.plan.unwrap().starts_with("paused; when resumed: create ServiceAccount poc-valkey; "));
+    assert_eq!(status.conditions[1].reason, "Paused");
+}
+
+#[test]
+fn a_status_stays_small_whatever_goes_wrong() {
+    let mut plan = decide(json!({}), &empty());
+    for index in 0..10_000 {
+        plan.report.trouble(api::conditions::Reason::PodFailing, format!("trouble {index}"));
+        plan.report.waiting.push(format!("waiting {index}"));
+    }
+    let status = status(&plan.report, &empty().cluster, None, now(1));
+    assert!(serde_json::to_string(&status).unwrap().len() < 10_000);
+}

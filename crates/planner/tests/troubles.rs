@@ -1,0 +1,206 @@
+//! What goes wrong with pods ends in one condition, one reason and one Event, however often the cluster is looked at.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)] // a test that cannot go on fails
+
+use api::cluster::{ValkeyCluster, ValkeyClusterStatus};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use k8s_openapi::jiff::Timestamp;
+use manifests::OperatorSettings;
+use planner::{
+    ChildKey, ChildKind, ClaimFacts, CreationFailure, Identity, Observation, Observed, PodFacts, notices, plan, status,
+    validate,
+};
+use serde_json::{Value, json};
+
+const NOW: i64 = 1_800_000_000;
+
+fn observation(pods: Vec<Value>) -> Observation {
+    let stateful_set = json!({ "metadata": { "name": "poc", "uid": "s", "generation": 1,
+        "ownerReferences": [{ "uid": "cluster-uid", "controller": true }] },
+        "spec": { "replicas": 3, "selector": {}, "serviceName": "poc-headless", "template": {} },
+        "status": { "observedGeneration": 1, "replicas": 3 } });
+    let pod = |value: Value| PodFacts::of(&serde_json::from_value::<Pod>(value).unwrap());
+    Observation {
+        cluster: Identity {
+            name: "poc".into(),
+            namespace: "test".into(),
+            uid: "cluster-uid".into(),
+            generation: Some(1),
+            deleting: false,
+        },
+        children: [(ChildKey::new(ChildKind::StatefulSet, "poc"), Observed::Object(stateful_set))].into(),
+        pods: pods.into_iter().map(pod).collect(),
+        ..Observation::default()
+    }
+}
+
+fn pod(ordinal: u32, status: Value) -> Value {
+    json!({ "metadata": { "name": format!("poc-{ordinal}"), "uid": format!("p{ordinal}"), "creationTimestamp": "2027-01-15T07:59:00Z" }, "status": status })
+}
+
+fn container(name: &str, state: Value, last: Value) -> Value {
+    json!({ "phase": "Pending", "containerStatuses": [
+        { "name": name, "image": "valkey:9.9", "imageID": "", "ready": false, "restartCount": 3, "state": state, "lastState": last }] })
+}
+
+fn claim(storage_class: &str, created: &str) -> ClaimFacts {
+    let claim = json!({ "metadata": { "name": "data-poc-0", "creationTimestamp": created }, "spec": { "storageClassName": storage_class }, "status": { "phase": "Pending" } });
+    ClaimFacts::of(&serde_json::from_value::<PersistentVolumeClaim>(claim).unwrap())
+}
+
+fn cluster() -> ValkeyCluster {
+    let metadata = json!({ "name": "poc", "namespace": "test", "uid": "cluster-uid", "generation": 1 });
+    serde_json::from_value(json!({ "metadata": metadata, "spec": { "replicasPerMaster": 0 } })).unwrap()
+}
+
+fn told(observation: &Observation, previous: Option<&ValkeyClusterStatus>) -> ValkeyClusterStatus {
+    let now = Timestamp::from_second(NOW).unwrap();
+    let settings = OperatorSettings { sidecar_image: "sidecar:1".to_owned() };
+    let validated = validate(&cluster(), &settings, observation);
+    let mut plan = plan(validated.as_ref().map_err(Vec::as_slice), observation, now);
+    plan.report.pending.clear();
+    status(&plan.report, &observation.cluster, previous, now)
+}
+
+fn condition(status: &ValkeyClusterStatus, type_: &str) -> (String, String, String) {
+    let found = status.conditions.iter().find(|condition| condition.type_ == type_).unwrap();
+    (found.status.clone(), found.reason.clone(), found.message.clone())
+}
+
+fn degraded(observation: &Observation) -> (String, String, String) {
+    condition(&told(observation, None), "Degraded")
+}
+
+#[track_caller]
+fn assert_degraded(observation: &Observation, reason: &str, part: &str) {
+    let (status, found, message) = degraded(observation);
+    assert_eq!((status.as_str(), found.as_str()), ("True", reason), "{message}");
+    assert!(message.contains(part), "{message}");
+}
+
+#[test]
+fn every_known_trouble_has_its_reason_and_names_the_culprit() {
+    let pull = json!({ "waiting": { "reason": "ImagePullBackOff", "message": "Back-off pulling image: ErrImagePull: not found" } });
+    assert_degraded(
+        &observation(vec![pod(0, container("valkey", pull, json!({})))]),
+        "ImagePullFailed",
+        "image valkey:9.9 of container valkey in pod poc-0 cannot be pulled: not found",
+    );
+    let crash = json!({ "terminated": { "exitCode": 1, "reason": "Error" } });
+    let waiting = json!({ "waiting": { "reason": "CrashLoopBackOff" } });
+    assert_degraded(
+        &observation(vec![pod(1, container("valkey", waiting.clone(), crash.clone()))]),
+        "ValkeyCrashLooping",
+        "poc-1",
+    );
+    assert_degraded(
+        &observation(vec![pod(1, container("sidecar", waiting.clone(), crash.clone()))]),
+        "SidecarCrashLooping",
+        "exit code 1",
+    );
+    assert_degraded(&observation(vec![pod(1, container("exporter", waiting, crash))]), "PodFailing", "exporter");
+    let missing = json!({ "waiting": { "reason": "CreateContainerConfigError", "message": "secret \"x\" not found" } });
+    assert_degraded(
+        &observation(vec![pod(0, container("valkey", missing, json!({})))]),
+        "PodFailing",
+        "secret \"x\" not found",
+    );
+    let unschedulable = json!({ "phase": "Pending", "conditions": [{ "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes" }] });
+    assert_degraded(
+        &observation(vec![pod(2, unschedulable)]),
+        "PodUnschedulable",
+        "poc-2 cannot be scheduled: 0/3 nodes",
+    );
+}
+
+#[test]
+fn a_container_between_two_crashes_is_still_crashing() {
+    let crash = |at: &str| json!({ "terminated": { "exitCode": 137, "reason": "OOMKilled", "finishedAt": at } });
+    let running = |at| observation(vec![pod(0, container("valkey", json!({ "running": {} }), crash(at)))]);
+    let (recent, long_ago) = ("2027-01-15T07:59:00Z", "2027-01-14T07:59:00Z");
+    let waiting = json!({ "waiting": { "reason": "CrashLoopBackOff" } });
+    let waiting = observation(vec![pod(0, container("valkey", waiting, crash(recent)))]);
+    assert_eq!(degraded(&running(recent)), degraded(&waiting));
+    assert_degraded(&running(recent), "ValkeyCrashLooping", "OOMKilled");
+    assert_eq!(degraded(&running(long_ago)).0, "False", "it is not ready for another reason");
+}
+
+#[test]
+fn one_crash_is_no_loop() {
+    let crash = json!({ "terminated": { "exitCode": 137, "finishedAt": "2027-01-15T07:59:59Z" } });
+    let mut seen = observation(vec![pod(0, container("valkey", json!({ "running": {} }), crash))]);
+    seen.pods[0].containers[0].restarts = 1;
+    assert_eq!(degraded(&seen).0, "False");
+    assert_eq!(condition(&told(&seen, None), "Ready").0, "False");
+}
+
+#[test]
+fn the_two_ways_in_which_the_kubelet_tells_of_a_pull_are_one() {
+    let tell = |reason: &str, message: &str| {
+        let state = json!({ "waiting": { "reason": reason, "message": message } });
+        degraded(&observation(vec![pod(0, container("valkey", state, json!({})))]))
+    };
+    let first = tell("ErrImagePull", "lookup x: read udp 10.0.0.1:5123->10.0.0.2:53: i/o timeout");
+    let second = tell(
+        "ImagePullBackOff",
+        "Back-off pulling image \"x\": ErrImagePull: lookup x: read udp 10.0.0.1:9999->10.0.0.2:53: i/o timeout",
+    );
+    assert_eq!(first, second);
+}
+
+#[test]
+fn a_missing_storage_class_is_told_instead_of_its_consequence() {
+    let unschedulable = json!({ "phase": "Pending", "conditions": [{ "type": "PodScheduled", "status": "False", "message": "unbound PersistentVolumeClaims" }] });
+    let mut seen = observation(vec![pod(0, unschedulable)]);
+    seen.claims = vec![claim("nope", "2027-01-15T07:59:59Z")];
+    assert_eq!(degraded(&seen).0, "False", "a second old: the cause is not told yet");
+    seen.claims[0].failure = Some("storageclass.storage.k8s.io \"nope\" not found".into());
+    assert_degraded(&seen, "StorageClassMissing", "data-poc-0 of pod poc-0 gets no volume");
+    seen.claims = vec![claim("slow", "2027-01-15T07:59:00Z")];
+    assert_degraded(&seen, "PodUnschedulable", "unbound");
+    seen.pods[0].unschedulable = None;
+    assert_degraded(&seen, "VolumePending", "StorageClass: slow");
+}
+
+#[test]
+fn an_exhausted_quota_is_told_until_a_pod_is_made_after_it() {
+    let mut seen = observation(vec![pod(0, json!({ "phase": "Running" }))]);
+    let failure = |at| Some(CreationFailure { message: "create Pod poc-1 failed: exceeded quota: q".into(), at });
+    seen.creation_failure = failure(seen.pods[0].created + 1);
+    assert_degraded(&seen, "QuotaExceeded", "exceeded quota: q");
+    seen.creation_failure = failure(seen.pods[0].created - 1);
+    assert_eq!(degraded(&seen).0, "False");
+}
+
+#[test]
+fn pods_with_the_same_trouble_are_counted_and_not_listed() {
+    let pull = json!({ "waiting": { "reason": "ErrImagePull", "message": "no" } });
+    let seen = observation((0..3).map(|ordinal| pod(ordinal, container("valkey", pull.clone(), json!({})))).collect());
+    assert_degraded(&seen, "ImagePullFailed", "poc-0 cannot be pulled: no (and 2 more)");
+}
+
+#[test]
+fn a_lasting_trouble_is_one_event_and_its_end_another() {
+    let pull = json!({ "waiting": { "reason": "ErrImagePull", "message": "no" } });
+    let bad = observation(vec![pod(0, container("valkey", pull, json!({})))]);
+    let worse = observation(vec![bad_pod("ErrImagePull", "no", 0), bad_pod("ErrImagePull", "no", 1)]);
+    let first = told(&bad, None);
+    let second = told(&worse, Some(&first));
+    let healed = told(&observation(vec![pod(0, json!({ "phase": "Running" }))]), Some(&second));
+    let begin = notices(&[], &first.conditions);
+    assert_eq!(
+        begin.iter().map(|notice| (notice.warning, notice.reason.as_str())).collect::<Vec<_>>(),
+        [(true, "ImagePullFailed")]
+    );
+    assert_eq!(notices(&first.conditions, &second.conditions), []);
+    let end = notices(&second.conditions, &healed.conditions);
+    assert_eq!(
+        end.iter().map(|notice| (notice.warning, notice.reason.as_str())).collect::<Vec<_>>(),
+        [(false, "AsExpected")]
+    );
+    assert_eq!(notices(&[], &first.conditions), begin, "told again after a crash, it has the same name");
+}
+
+fn bad_pod(reason: &str, message: &str, ordinal: u32) -> Value {
+    pod(ordinal, container("valkey", json!({ "waiting": { "reason": reason, "message": message } }), json!({})))
+}
