@@ -27,6 +27,8 @@ macro_rules! names {
     };
 }
 
+pub(crate) use names;
+
 names! {
     /// What can be said about a cluster. Every type is in the status at all times.
     ConditionType {
@@ -115,16 +117,31 @@ pub fn advance(
 }
 
 fn next(previous: &[Condition], finding: &Finding, generation: Option<i64>, now: Timestamp) -> Condition {
-    let type_ = finding.condition.as_str();
-    let status = status_text(finding.status);
-    let before = previous.iter().find(|condition| condition.type_ == type_ && condition.status == status);
-    Condition {
-        type_: type_.to_owned(),
-        status: status.to_owned(),
-        reason: finding.reason.as_str().to_owned(),
-        message: finding.message.clone(),
-        observed_generation: generation,
-        last_transition_time: before.map_or(Time(now), |condition| condition.last_transition_time.clone()),
+    let Finding { condition, status, reason, message } = finding;
+    let statement = Statement { condition: condition.as_str(), status: *status, reason: reason.as_str(), message };
+    statement.condition(previous, generation, now)
+}
+
+/// A finding of any kind of resource, its words already chosen.
+pub(crate) struct Statement<'a> {
+    pub condition: &'a str,
+    pub status: Option<bool>,
+    pub reason: &'a str,
+    pub message: &'a str,
+}
+
+impl Statement<'_> {
+    pub(crate) fn condition(&self, previous: &[Condition], generation: Option<i64>, now: Timestamp) -> Condition {
+        let status = status_text(self.status);
+        let before = previous.iter().find(|condition| condition.type_ == self.condition && condition.status == status);
+        Condition {
+            type_: self.condition.to_owned(),
+            status: status.to_owned(),
+            reason: self.reason.to_owned(),
+            message: self.message.to_owned(),
+            observed_generation: generation,
+            last_transition_time: before.map_or(Time(now), |condition| condition.last_transition_time.clone()),
+        }
     }
 }
 

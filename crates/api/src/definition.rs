@@ -1,19 +1,30 @@
 //! The CustomResourceDefinition as it is installed: generated from the types, marked as ours. Pure; written out by an example.
 
+use crate::certificates::{ValkeyCA, ValkeyCertificateBinding, ValkeyCertificateBundle};
 use crate::cluster::{ValkeyCluster, name_rules};
 use crate::names::{MANAGER, annotation, label};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{CustomResourceDefinition, JSONSchemaProps};
 use kube_core::CustomResourceExt;
 
-/// The definition of ValkeyCluster, with the mark by which install tells ours from somebody else's.
+/// The definition of ValkeyCluster.
 pub fn valkey_cluster() -> CustomResourceDefinition {
-    let mut definition = ValkeyCluster::crd();
-    let metadata = &mut definition.metadata;
-    metadata.annotations.get_or_insert_default().insert(annotation::OWNER.to_owned(), MANAGER.to_owned());
-    metadata.labels.get_or_insert_default().insert(label::PART_OF.to_owned(), MANAGER.to_owned());
+    let mut definition = marked(ValkeyCluster::crd());
     for schema in definition.spec.versions.iter_mut().filter_map(|version| version.schema.as_mut()) {
         schema.open_api_v3_schema.iter_mut().for_each(add_name_rules);
     }
+    definition
+}
+
+/// The definitions of the resources behind identities.
+pub fn certificates() -> [CustomResourceDefinition; 3] {
+    [ValkeyCA::crd(), ValkeyCertificateBundle::crd(), ValkeyCertificateBinding::crd()].map(marked)
+}
+
+/// With the mark by which install tells ours from somebody else's.
+fn marked(mut definition: CustomResourceDefinition) -> CustomResourceDefinition {
+    let metadata = &mut definition.metadata;
+    metadata.annotations.get_or_insert_default().insert(annotation::OWNER.to_owned(), MANAGER.to_owned());
+    metadata.labels.get_or_insert_default().insert(label::PART_OF.to_owned(), MANAGER.to_owned());
     definition
 }
 

@@ -2,6 +2,8 @@
 //! With the feature `crd` (default) also the Kubernetes types; the sidecar does without.
 
 #[cfg(feature = "crd")]
+pub mod certificates;
+#[cfg(feature = "crd")]
 pub mod cluster;
 #[cfg(feature = "crd")]
 pub mod conditions;

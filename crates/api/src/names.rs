@@ -26,6 +26,10 @@ pub mod annotation {
     /// On running pods, never on the template: digest of the settings. A changed pod makes the kubelet refresh its volumes at
     /// once instead of within a minute or more.
     pub const SETTINGS_REVISION: &str = "valkey.io/settings-revision";
+    /// On every object the operator applies: digest of the manifest. A field that is no longer in the manifest shows only here.
+    pub const APPLIED_REVISION: &str = "valkey.io/applied-revision";
+    /// On pods and their template: which of their labels and annotations come from the spec.
+    pub const POD_METADATA: &str = "valkey.io/pod-metadata";
 }
 
 pub mod label {

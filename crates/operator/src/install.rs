@@ -34,7 +34,7 @@ pub fn definitions() -> Vec<CustomResourceDefinition> {
 }
 
 pub fn print() -> Result<String, Error> {
-    let documents = definitions().iter().map(serde_yaml_ng::to_string).collect::<Result<Vec<_>, _>>()?;
+    let documents = definitions().iter().map(api::yaml::to_string).collect::<Result<Vec<_>, _>>()?;
     Ok(documents.iter().map(|document| format!("---\n{document}")).collect())
 }
 

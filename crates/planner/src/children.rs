@@ -3,7 +3,6 @@
 use crate::child::{ChildKey, ChildKind};
 use crate::differences::{Difference, DifferenceKind, differences};
 use crate::json;
-use crate::marks::APPLIED_REVISION;
 use crate::observation::{Observation, Observed};
 use crate::ownership::{Ownership, ownership};
 use crate::report::{Report, Trouble};
@@ -11,6 +10,7 @@ use crate::step::{Apply, Step, Why};
 use crate::wanted::Wanted;
 use api::conditions::Reason;
 use api::names;
+use api::names::annotation::APPLIED_REVISION;
 use serde_json::{Value, json};
 
 /// Fields of a StatefulSet that the API server never lets change.

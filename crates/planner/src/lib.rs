@@ -7,7 +7,6 @@ mod claim_facts;
 mod differences;
 mod digest;
 mod json;
-pub mod marks;
 mod notices;
 mod observation;
 mod ownership;

@@ -3,12 +3,12 @@
 use crate::child::{ChildKey, ChildKind};
 use crate::differences::differences;
 use crate::json;
-use crate::marks::POD_METADATA;
 use crate::observation::Observation;
 use crate::pod_facts::PodFacts;
 use crate::step::Step;
 use crate::wanted::{Wanted, metadata_keys};
 use api::names;
+use api::names::annotation::POD_METADATA;
 use manifests::{ValidatedCluster, live_pod_annotations, pod_annotations, pod_labels};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};

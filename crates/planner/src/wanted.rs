@@ -1,10 +1,10 @@
 //! The objects a validated cluster must have, as JSON with our marks on them. Pure.
 
 use crate::child::{ChildKey, ChildKind};
-use crate::marks::{APPLIED_REVISION, POD_METADATA};
 use crate::{digest, json};
 use api::cluster::ValkeyCluster;
 use api::names;
+use api::names::annotation::{APPLIED_REVISION, POD_METADATA};
 use manifests::{Objects, ValidatedCluster};
 use serde::Serialize;
 use serde_json::{Value, json};

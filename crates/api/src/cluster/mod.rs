@@ -7,7 +7,7 @@ mod image;
 mod metadata_rules;
 mod replication;
 mod resources;
-mod rules;
+pub(crate) mod rules;
 mod security_context;
 mod spec;
 mod status;
