@@ -15,7 +15,7 @@ TEST_IMAGES := valkey-8.1 valkey-9.1 exporter
 # Tests use a testbed of their own, so that a running demo is not disturbed.
 TEST_TESTBED := test
 
-SCRIPTS := images/build images/test images/fetch-valkey charts/generate charts/find-helm charts/test e2e/install-operator
+SCRIPTS := images/build images/test images/fetch-valkey charts/generate charts/find-helm charts/test e2e/install-operator bench/memory
 # The tests mostly wait, so more of them run at once than there are cores.
 SKIPPED := $(TARGET)/e2e-skipped.txt
 E2E_SUITES = cargo test -p e2e -- --test-threads=8; [ ! -s $(SKIPPED) ] || cat $(SKIPPED)

@@ -3,6 +3,7 @@
 
 pub mod audit;
 pub mod audit_file;
+pub mod cluster;
 pub mod collection;
 pub mod command;
 pub mod environment;
@@ -12,9 +13,12 @@ pub mod forward;
 mod interruption;
 pub mod lock;
 pub mod machine;
+pub mod measurement;
 pub mod mode;
 pub mod namespace;
 pub mod objects;
+pub mod operator;
+pub mod process;
 pub mod ready;
 pub mod scenario;
 pub mod skip;
@@ -27,6 +31,7 @@ pub mod workload;
 
 pub use audit::{AuditEntry, AuditSelection};
 pub use audit_file::Audit;
+pub use cluster::Cluster;
 pub use environment::Environment;
 pub use scenario::Scenario;
 pub use test::Test;

@@ -26,6 +26,7 @@ pub struct Scenario {
     timeout: Duration,
     testbed_reason: Option<String>,
     breaks_nodes: bool,
+    alone: bool,
     pod_security: String,
 }
 
@@ -38,6 +39,7 @@ impl Scenario {
             timeout: DEFAULT_TIMEOUT,
             testbed_reason: None,
             breaks_nodes: false,
+            alone: false,
             pod_security,
         }
     }
@@ -57,6 +59,12 @@ impl Scenario {
     pub fn breaks_nodes(mut self) -> Self {
         self.breaks_nodes = true;
         self.needs_testbed("it breaks nodes, which only the testbed can mend")
+    }
+
+    /// Runs while no other test does, for what all tests rely on and this one takes away; never on an external cluster.
+    pub fn alone(mut self, reason: &str) -> Self {
+        self.alone = true;
+        self.needs_testbed(reason)
     }
 
     /// The Pod Security level enforced in the test's namespace; `restricted` unless said otherwise.
@@ -86,7 +94,7 @@ impl Scenario {
     /// External clusters need no lock: nothing breaks their nodes.
     async fn lock(&self, environment: &Environment) -> Result<Option<Lock>> {
         let Some(testbed) = &environment.testbed else { return Ok(None) };
-        let sharing = if self.breaks_nodes { Sharing::Exclusive } else { Sharing::Shared };
+        let sharing = if self.breaks_nodes || self.alone { Sharing::Exclusive } else { Sharing::Shared };
         let lock = lock::take(&testbed.directory, sharing).await?;
         fault::mend_leftovers(testbed).context("mend what an earlier test left broken")?;
         Ok(Some(lock))

@@ -106,6 +106,12 @@ impl Test {
         self.noting(what, wait::wait_for(what, within, look)).await
     }
 
+    /// What must stay true for a while, e.g. that nobody makes an object anew.
+    pub async fn hold(&self, what: &str, during: Duration, look: impl AsyncFnMut() -> Result<()>) -> Result<()> {
+        self.note(format!("for {} s: {what}", during.as_secs()));
+        wait::hold(during, look).await.with_context(|| format!("it did not stay so: {what}"))
+    }
+
     pub async fn wait_for_object<K, T>(
         &self,
         name: &str,

@@ -68,6 +68,18 @@ pub async fn wait_for<T>(
     Err(wait.timed_out())
 }
 
+/// Looks again and again for as long as `during`; the first error ends it. For what must not happen.
+pub async fn hold(during: Duration, mut look: impl AsyncFnMut() -> anyhow::Result<()>) -> anyhow::Result<()> {
+    let until = Instant::now() + during;
+    loop {
+        look().await?;
+        if Instant::now() >= until {
+            return Ok(());
+        }
+        tokio::time::sleep(POLL_INTERVAL).await;
+    }
+}
+
 /// Watches one object; `judge` sees `None` while it does not exist.
 pub async fn wait_for_object<K, T>(
     api: Api<K>,

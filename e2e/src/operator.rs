@@ -1,0 +1,82 @@
+//! The operator that the suites find installed: is it there, under which name does it write, and how it is stopped for a while. IO.
+
+use crate::{command, ready, test::Test, verdict::Verdict};
+use anyhow::{Context, Result, bail};
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
+use kube::Api;
+use std::time::Duration;
+
+pub const NAME: &str = "valkey-operator";
+const SELECTOR: &str = "app.kubernetes.io/component=operator,app.kubernetes.io/instance=valkey-operator";
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// `OPERATOR_NAMESPACE`, as `e2e/install-operator` reads it.
+pub fn namespace() -> String {
+    std::env::var("OPERATOR_NAMESPACE").unwrap_or_else(|_| "valkey-operator-system".to_owned())
+}
+
+/// The user under which its requests stand in the audit log.
+pub fn user() -> String {
+    format!("system:serviceaccount:{}:{NAME}", namespace())
+}
+
+/// An error that names the remedy unless an operator is installed and available.
+pub async fn require(test: &Test) -> Result<()> {
+    test.also_collect(&namespace());
+    let deployments = Api::<Deployment>::namespaced(test.client(), &namespace());
+    let found = deployments.get_opt(NAME).await.context("look for the operator")?;
+    let Some(deployment) = found else {
+        bail!("there is no operator in namespace {}: install it with e2e/install-operator", namespace());
+    };
+    let available = deployment.status.and_then(|status| status.available_replicas).unwrap_or_default();
+    if available == 0 {
+        bail!("the operator in namespace {} is not running: start it with e2e/install-operator", namespace());
+    }
+    Ok(())
+}
+
+/// While this lives, no installed operator runs.
+#[must_use = "the operator is started again as soon as the guard is dropped"]
+pub struct StoppedOperator<'a> {
+    test: &'a Test,
+}
+
+impl<'a> StoppedOperator<'a> {
+    pub async fn stop(test: &'a Test) -> Result<Self> {
+        require(test).await?;
+        let guard = Self { test };
+        guard.scale(0)?;
+        let what = "the operator's pods to be gone";
+        let pods = Api::<Pod>::namespaced(test.client(), &namespace());
+        crate::wait_for_list(pods, SELECTOR, what, PATIENCE, |pods| {
+            Verdict::when(pods.is_empty(), || format!("{} are left", pods.len()))
+        })
+        .await?;
+        Ok(guard)
+    }
+
+    /// Starts it again and waits until it is ready.
+    pub async fn start(self) -> Result<()> {
+        self.scale(1)?;
+        let pods = Api::<Pod>::namespaced(self.test.client(), &namespace());
+        let what = "the operator to be Ready again";
+        crate::wait_for_list(pods, SELECTOR, what, PATIENCE, ready::pods_ready(1)).await?;
+        Ok(())
+    }
+
+    fn scale(&self, replicas: u8) -> Result<()> {
+        self.test.note(format!("scale the operator to {replicas}"));
+        let mut command = self.test.environment.tool("kubectl").into_std();
+        let (name, count) = (format!("deployment/{NAME}"), format!("--replicas={replicas}"));
+        command.args(["scale", &name, &count, "--namespace", &namespace()]);
+        command::run_blocking(command)?.success().map(drop)
+    }
+}
+
+impl Drop for StoppedOperator<'_> {
+    fn drop(&mut self) {
+        if let Err(error) = self.scale(1) {
+            eprintln!("could not start the operator again, use e2e/install-operator: {error:#}");
+        }
+    }
+}

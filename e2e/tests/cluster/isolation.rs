@@ -1,0 +1,53 @@
+//! Who reaches what: clients the client port from everywhere, the cluster bus only its own nodes, the sidecar nobody but the kubelet.
+
+use anyhow::{Context, Result};
+use e2e::{Cluster, Scenario, Test, Verdict, cluster, workload};
+use serde_json::json;
+
+#[derive(Debug, PartialEq, Clone, Copy)]
+enum Way {
+    Open,
+    Blocked,
+}
+
+#[test]
+fn strangers_reach_the_client_port_and_nothing_else() -> Result<()> {
+    Scenario::named("strangers-reach-the-client-port-only").run(async |test| {
+        test.apply(&workload::echo_pod("stranger")).await?;
+        let closed = Cluster::create(test, "closed", json!({"exporter": {"enabled": true}})).await?;
+        closed.ready().await?;
+        test.wait_for_pod("stranger").await?;
+        let address = address_of(&closed).await?;
+        let pong = test.exec("stranger", &["valkey-cli", "-h", "closed", "ping"]).await?.success()?;
+        assert_eq!(pong.trim(), "PONG", "the client Service does not answer");
+        for (port, way) in [(6379, Way::Open), (9121, Way::Open), (16379, Way::Blocked), (8081, Way::Blocked)] {
+            leads(test, ("stranger", "echo"), &address, port, way).await?;
+        }
+        for (port, way) in [(6379, Way::Open), (16379, Way::Open), (8081, Way::Blocked)] {
+            leads(test, ("closed-1", "valkey"), &address, port, way).await?;
+        }
+        Ok(())
+    })
+}
+
+async fn address_of(closed: &Cluster<'_>) -> Result<String> {
+    let pods = closed.pods().await?;
+    let address = pods.first().and_then(|pod| pod.status.as_ref()?.pod_ip.clone());
+    address.context("a Ready pod has an address")
+}
+
+async fn leads(test: &Test, from: (&str, &str), address: &str, port: u16, wanted: Way) -> Result<()> {
+    let knock = format!("exec 3<>/dev/tcp/{address}/{port}");
+    let what = format!("the way from {} to {address}:{port} to be {wanted:?}", from.0);
+    test.wait_for(&what, cluster::PATIENCE, async || {
+        let output = test.exec_in(from.0, from.1, &["timeout", "2", "bash", "-c", &knock]).await?;
+        let found = match output.code {
+            0 => Way::Open,
+            // The time limit: packets vanish, as they do when a policy drops them.
+            124 => Way::Blocked,
+            _ => return Ok(Verdict::NotYet(format!("{output:?}"))),
+        };
+        Ok(Verdict::when(found == wanted, || format!("it is {found:?}")))
+    })
+    .await
+}
