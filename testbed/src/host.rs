@@ -49,8 +49,11 @@ pub fn check() -> Result<()> {
 pub fn raise_watch_limit(progress: &Progress) -> Result<()> {
     let limit: u32 = fs::read_to_string(WATCH_LIMIT)?.trim().parse()?;
     if limit < WATCHES {
-        fs::write(WATCH_LIMIT, WATCHES.to_string()).with_context(|| format!("cannot raise {WATCH_LIMIT} from {limit} to {WATCHES}"))?;
-        progress.say(&format!("raised the machine's fs.inotify.max_user_instances from {limit} to {WATCHES}, until the next reboot"));
+        fs::write(WATCH_LIMIT, WATCHES.to_string())
+            .with_context(|| format!("cannot raise {WATCH_LIMIT} from {limit} to {WATCHES}"))?;
+        progress.say(&format!(
+            "raised the machine's fs.inotify.max_user_instances from {limit} to {WATCHES}, until the next reboot"
+        ));
     }
     Ok(())
 }

@@ -58,11 +58,7 @@ fn claim_template(cluster: &ValidatedCluster, storage: &Storage) -> PersistentVo
     let mut labels = names::selector(&cluster.name);
     labels.insert(names::label::MANAGED_BY.to_owned(), names::MANAGER.to_owned());
     PersistentVolumeClaim {
-        metadata: ObjectMeta {
-            name: Some(DATA.to_owned()),
-            labels: Some(labels),
-            ..ObjectMeta::default()
-        },
+        metadata: ObjectMeta { name: Some(DATA.to_owned()), labels: Some(labels), ..ObjectMeta::default() },
         spec: Some(PersistentVolumeClaimSpec {
             access_modes: Some(vec!["ReadWriteOnce".to_owned()]),
             resources: Some(VolumeResourceRequirements { requests: Some([size].into()), limits: None }),
