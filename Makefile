@@ -106,7 +106,7 @@ $(DENY):
 
 .PHONY: testbed-build testbed-up testbed-down
 testbed-build:
-	@cargo build --quiet -p testbed -p testbed-agent
+	@cargo build -p testbed -p testbed-agent
 
 testbed-up: testbed-build ## Start a real three-node Kubernetes on this machine
 	@$(TESTBED) up --with helm

@@ -15,6 +15,7 @@ mod name_taken;
 mod paused;
 mod pod_guarantees;
 mod probes;
+mod production;
 mod quota;
 mod service_monitor;
 mod storage;
