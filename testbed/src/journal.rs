@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::layout::Dir;
 
+/// A process that is just becoming another program shows no environment, by which we know it, for a moment.
+const SILENCE: Duration = Duration::from_secs(3);
+
 #[derive(Debug, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Entry {
@@ -31,10 +34,13 @@ pub fn is_ready(dir: &Dir) -> bool {
 /// Shows the steps until the boot is ready or failed. `alive` tells whether it still goes on at all.
 pub fn follow(dir: &Dir, limit: Duration, alive: impl Fn() -> bool, mut show: impl FnMut(&str)) -> Result<()> {
     let deadline = Instant::now() + limit;
+    let mut last_alive = Instant::now();
     let mut seen = 0;
     loop {
         // Asked before reading: an end that comes between the two is seen in the next round.
-        let going = alive();
+        if alive() {
+            last_alive = Instant::now();
+        }
         let text = read(dir)?;
         let all = entries(&text);
         for entry in all.iter().skip(seen) {
@@ -45,7 +51,7 @@ pub fn follow(dir: &Dir, limit: Duration, alive: impl Fn() -> bool, mut show: im
             }
         }
         seen = all.len();
-        if !going {
+        if last_alive.elapsed() > SILENCE {
             bail!("the testbed's init ended while it was starting; see {}", dir.log("init").display());
         }
         if Instant::now() > deadline {

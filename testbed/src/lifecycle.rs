@@ -129,12 +129,15 @@ pub fn down(name: &str, progress: &Progress) -> Result<()> {
 
 /// Ends all processes of a testbed and with them its namespaces, mounts, links and routes; then its cgroups.
 fn end(dir: &Dir) -> Result<()> {
+    let mut quiet_looks = 0;
     await_gone("its processes", || {
         let living = keepers(dir.name());
         for pid in living.iter().filter_map(|pid| Pid::from_raw(*pid)) {
             let _ = kill_process(pid, Signal::KILL);
         }
-        living.is_empty()
+        // One look can miss a process that is just becoming another program.
+        quiet_looks = if living.is_empty() { quiet_looks + 1 } else { 0 };
+        quiet_looks == 5
     })?;
     if let Ok(testbed) = Testbed::read(dir.name()) {
         let link = Path::new("/sys/class/net").join(testbed.host_link());
