@@ -1,0 +1,107 @@
+//! Whom to obey: commands for this cluster, from a leader no older than any seen, at a step no older than any obeyed.
+//! Pure but for the memory, which the sidecar keeps on its volume.
+
+use crate::contract::{self, Refused, RefusedReason};
+use std::{
+    io,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+/// Where the highest epoch survives a restart of the sidecar.
+pub trait EpochMemory: Send + Sync + 'static {
+    fn load(&self, cluster_uid: &str) -> io::Result<u64>;
+    fn store(&self, cluster_uid: &str, epoch: u64) -> io::Result<()>;
+}
+
+#[derive(Default)]
+struct Seen {
+    epoch: u64,
+    written: u64,
+    orchestration: String,
+    step: u64,
+}
+
+pub struct Fence {
+    cluster_uid: String,
+    memory: Box<dyn EpochMemory>,
+    seen: Mutex<Seen>,
+}
+
+/// The operator that replied has been replaced by another.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the operator's epoch {offered} is lower than {highest}, which was seen before: it leads no more")]
+pub struct StaleLeader {
+    pub offered: u64,
+    pub highest: u64,
+}
+
+impl Fence {
+    pub fn open(cluster_uid: String, memory: Box<dyn EpochMemory>) -> io::Result<Self> {
+        let epoch = memory.load(&cluster_uid)?;
+        let seen = Mutex::new(Seen { epoch, written: epoch, ..Seen::default() });
+        Ok(Self { cluster_uid, memory, seen })
+    }
+
+    pub fn highest(&self) -> u64 {
+        self.lock().epoch
+    }
+
+    /// An epoch in a reply.
+    pub fn observe(&self, epoch: u64) -> Result<(), StaleLeader> {
+        let mut seen = self.lock();
+        if epoch < seen.epoch {
+            return Err(StaleLeader { offered: epoch, highest: seen.epoch });
+        }
+        seen.epoch = epoch;
+        // Before a command is obeyed it is written for certain.
+        let _ = self.write(&mut seen);
+        Ok(())
+    }
+
+    /// Whether a command may be obeyed.
+    pub fn admit(&self, fence: Option<&contract::Fence>) -> Result<(), Refused> {
+        let mut seen = self.lock();
+        let refuse = |reason: RefusedReason, detail: String, highest: u64| {
+            Err(Refused { reason: reason.into(), detail, highest_epoch: highest })
+        };
+        let highest = seen.epoch;
+        let Some(fence) = fence else {
+            return refuse(RefusedReason::Invalid, "fence is missing".into(), highest);
+        };
+        if fence.cluster_uid != self.cluster_uid {
+            let detail = format!("this node belongs to cluster {}, not {}", self.cluster_uid, fence.cluster_uid);
+            return refuse(RefusedReason::OtherCluster, detail, highest);
+        }
+        if fence.epoch < highest {
+            let detail = StaleLeader { offered: fence.epoch, highest }.to_string();
+            return refuse(RefusedReason::StaleEpoch, detail, highest);
+        }
+        if fence.epoch == highest && fence.orchestration_id == seen.orchestration && fence.step_version < seen.step {
+            let detail = format!("step {} came after step {}", fence.step_version, seen.step);
+            return refuse(RefusedReason::StaleStep, detail, highest);
+        }
+        seen.epoch = fence.epoch;
+        if let Err(error) = self.write(&mut seen) {
+            return refuse(RefusedReason::NotDurable, format!("could not write the epoch: {error}"), highest);
+        }
+        seen.orchestration.clone_from(&fence.orchestration_id);
+        seen.step = fence.step_version;
+        Ok(())
+    }
+
+    fn write(&self, seen: &mut Seen) -> io::Result<()> {
+        if seen.written < seen.epoch {
+            self.memory.store(&self.cluster_uid, seen.epoch)?;
+            seen.written = seen.epoch;
+        }
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+#[path = "fence_tests.rs"]
+mod tests;

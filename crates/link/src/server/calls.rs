@@ -1,0 +1,189 @@
+//! The contract's methods: each checks certificate, leadership and pod, then asks the operator's logic.
+
+use super::{
+    Leadership, Operator, Refusal, Session,
+    listen::Shared,
+    peer::{Admitted, Peer},
+    spread::spread,
+};
+use crate::contract::{
+    Accepted, HeartbeatReply, HeartbeatRequest, Hello, NotLeader, OperatorMessage, ReportReply, ReportRequest, Sender,
+    SidecarMessage, WaitReply, WaitRequest, heartbeat_reply::Verdict, line_server::Line, sidecar_message,
+};
+use futures::stream::BoxStream;
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::{Duration, Instant},
+};
+use tokio::sync::mpsc;
+use tonic::{Request, Response, Status, Streaming, metadata::MetadataMap};
+
+/// Commands queued for a sidecar that reads slowly.
+const OUTGOING: usize = 4;
+
+pub struct Calls<O> {
+    pub shared: Arc<Shared<O>>,
+    pub peer: Arc<Peer>,
+}
+
+impl<O> Clone for Calls<O> {
+    fn clone(&self) -> Self {
+        Self { shared: self.shared.clone(), peer: self.peer.clone() }
+    }
+}
+
+impl<O: Operator> Calls<O> {
+    pub(super) fn refuse(&self, refusal: Refusal) -> Status {
+        let detail = tracing::field::display(&refusal);
+        tracing::debug!(reason = refusal.reason(), detail, id = %self.peer.certificate.id, "refused a call");
+        self.shared.parts.meter.refused(&refusal);
+        refusal.status()
+    }
+
+    async fn admit(&self, sender: &Sender, metadata: &MetadataMap) -> Result<&Admitted, Status> {
+        let shared = &self.shared;
+        let desk = (shared.parts.proof.as_ref(), &shared.summons, &shared.parts.limits);
+        self.peer.admit(sender, metadata, desk).await.map_err(|refusal| self.refuse(refusal))
+    }
+
+    fn leadership(&self) -> Leadership {
+        self.shared.parts.leadership.borrow().clone()
+    }
+
+    fn accepted(&self, epoch: u64, next: Duration, stay_connected: bool) -> HeartbeatReply {
+        let accepted = Accepted {
+            next_heartbeat_milliseconds: milliseconds(next),
+            stay_connected,
+            reconnect_spread_milliseconds: milliseconds(spread(self.shared.admission.open())),
+        };
+        HeartbeatReply { epoch, verdict: Some(Verdict::Accepted(accepted)) }
+    }
+
+    /// Opens the job's stream: the task ends with the job, with the sidecar, or with this replica's leadership.
+    fn open(&self, session: Session, reading: impl Future<Output = ()> + Send + 'static, open: Open<O>) {
+        let (shared, mut closing) = (self.shared.clone(), self.peer.closing.subscribe());
+        let drain = shared.parts.limits.drain_time;
+        tokio::spawn(async move {
+            let _open = open;
+            let job = async move { shared.parts.operator.orchestrate(session).await };
+            let gone = async {
+                reading.await;
+                // The logic sees its commands fail and gets a moment to write that down.
+                tokio::time::sleep(drain).await;
+            };
+            tokio::select! {
+                () = job => {}
+                () = gone => {}
+                _ = closing.wait_for(|closing| *closing) => {}
+            }
+        });
+    }
+}
+
+fn milliseconds(duration: Duration) -> u32 {
+    u32::try_from(duration.as_millis()).unwrap_or(u32::MAX)
+}
+
+fn not_leader(leader: Option<String>) -> NotLeader {
+    NotLeader { leader: leader.unwrap_or_default() }
+}
+
+/// Counts an open stream, and keeps a connection from opening two.
+struct Open<O> {
+    calls: Calls<O>,
+}
+
+impl<O: Operator> Open<O> {
+    fn stream(calls: &Calls<O>) -> Result<Self, Refusal> {
+        if calls.peer.streaming.swap(true, Ordering::AcqRel) {
+            return Err(Refusal::SecondStream);
+        }
+        let streams = calls.shared.streams.fetch_add(1, Ordering::AcqRel) + 1;
+        calls.shared.parts.meter.streams(streams);
+        Ok(Self { calls: calls.clone() })
+    }
+}
+
+impl<O> Drop for Open<O> {
+    fn drop(&mut self) {
+        self.calls.peer.streaming.store(false, Ordering::Release);
+        let streams = self.calls.shared.streams.fetch_sub(1, Ordering::AcqRel) - 1;
+        self.calls.shared.parts.meter.streams(streams);
+    }
+}
+
+#[tonic::async_trait]
+impl<O: Operator> Line for Calls<O> {
+    type OrchestrateStream = BoxStream<'static, Result<OperatorMessage, Status>>;
+
+    async fn heartbeat(&self, request: Request<HeartbeatRequest>) -> Result<Response<HeartbeatReply>, Status> {
+        let began = Instant::now();
+        let (metadata, _, beat) = request.into_parts();
+        let sender = self.peer.recognise(beat.sender.as_ref()).map_err(|refusal| self.refuse(refusal))?;
+        let epoch = match self.leadership() {
+            Leadership::Leader { epoch } => epoch,
+            Leadership::Follower { leader } => {
+                let verdict = Some(Verdict::NotLeader(not_leader(leader)));
+                return Ok(Response::new(HeartbeatReply { epoch: 0, verdict }));
+            }
+        };
+        let admitted = self.admit(sender, &metadata).await?;
+        let round_trip = Duration::from_micros(beat.previous_round_trip_microseconds.into());
+        let attention = self.shared.parts.operator.heartbeat(&admitted.sidecar, beat).await;
+        self.shared.parts.meter.heartbeat(began.elapsed(), Some(round_trip).filter(|time| !time.is_zero()));
+        Ok(Response::new(self.accepted(epoch, attention.next_heartbeat, attention.stay_connected)))
+    }
+
+    async fn report(&self, request: Request<ReportRequest>) -> Result<Response<ReportReply>, Status> {
+        let (metadata, _, report) = request.into_parts();
+        let sender = self.peer.recognise(report.sender.as_ref()).map_err(|refusal| self.refuse(refusal))?;
+        let epoch = match self.leadership() {
+            Leadership::Leader { epoch } => epoch,
+            Leadership::Follower { leader } => {
+                return Ok(Response::new(ReportReply { epoch: 0, not_leader: Some(not_leader(leader)) }));
+            }
+        };
+        let admitted = self.admit(sender, &metadata).await?;
+        self.shared.parts.operator.report(&admitted.sidecar, report).await;
+        Ok(Response::new(ReportReply { epoch, not_leader: None }))
+    }
+
+    async fn wait(&self, request: Request<WaitRequest>) -> Result<Response<WaitReply>, Status> {
+        let (metadata, _, wait) = request.into_parts();
+        let sender = self.peer.recognise(wait.sender.as_ref()).map_err(|refusal| self.refuse(refusal))?;
+        if !matches!(self.leadership(), Leadership::Leader { .. }) {
+            return Err(self.refuse(Refusal::NotLeader));
+        }
+        self.admit(sender, &metadata).await?;
+        // Admitted; `held` keeps the answer back until there is something to say.
+        Ok(Response::new(WaitReply { speak_now: true }))
+    }
+
+    async fn orchestrate(
+        &self,
+        request: Request<Streaming<SidecarMessage>>,
+    ) -> Result<Response<Self::OrchestrateStream>, Status> {
+        let (metadata, _, mut incoming) = request.into_parts();
+        let hello = first(&mut incoming).await.map_err(|refusal| self.refuse(refusal))?;
+        let sender = self.peer.recognise(hello.sender.as_ref()).map_err(|refusal| self.refuse(refusal))?;
+        if !matches!(self.leadership(), Leadership::Leader { .. }) {
+            return Err(self.refuse(Refusal::NotLeader));
+        }
+        let sidecar = self.admit(sender, &metadata).await?.sidecar.clone();
+        let open = Open::stream(self).map_err(|refusal| self.refuse(refusal))?;
+        let (outgoing, commands) = mpsc::channel(OUTGOING);
+        let (session, reader) = Session::new(sidecar, hello.highest_epoch, outgoing);
+        self.open(session, reader.read(incoming), open);
+        Ok(Response::new(Box::pin(futures::stream::unfold(commands, |mut commands| async move {
+            commands.recv().await.map(|command| (command, commands))
+        }))))
+    }
+}
+
+async fn first(incoming: &mut Streaming<SidecarMessage>) -> Result<Hello, Refusal> {
+    let message = incoming.message().await.ok().flatten().and_then(|message| message.message);
+    match message {
+        Some(sidecar_message::Message::Hello(hello)) => Ok(hello),
+        _ => Err(Refusal::Missing { field: "hello" }),
+    }
+}

@@ -1,0 +1,174 @@
+//! One accepted connection from handshake to end: TLS, HTTP/2, the clock that ends it, and each call's frame. IO.
+
+use super::{Leadership, Limits, Operator, Refusal, admission::Ticket, calls::Calls, held, listen::Shared, peer::Peer};
+use crate::{contract::line_server::LineServer, keep_alive};
+use http::{Request, Response};
+use hyper::{body::Incoming, server::conn::http2, service::service_fn};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use std::{convert::Infallible, net::SocketAddr, pin::pin, sync::Arc, time::Instant};
+use tokio::{
+    net::TcpStream,
+    sync::watch,
+    time::{sleep_until, timeout},
+};
+use tokio_rustls::server::TlsStream;
+use tonic::{Code, Status, body::Body};
+use tower_service::Service;
+
+const ORCHESTRATE: &str = "/valkey.operator.v1.Line/Orchestrate";
+const WAIT: &str = "/valkey.operator.v1.Line/Wait";
+
+/// On the heap, because it moves through several futures and each would keep room for it.
+type Stream = Box<TlsStream<TcpStream>>;
+
+/// Serves one peer; what it did wrong is counted and costs it the connection.
+pub async fn serve<O: Operator>(shared: Arc<Shared<O>>, stream: TcpStream, from: (SocketAddr, Ticket)) {
+    let (address, mut ticket) = from;
+    keep_alive::set(&stream);
+    let established = Box::pin(shake_hands(&shared, stream, address)).await;
+    ticket.established();
+    match established {
+        Ok((stream, peer)) => run(&shared, stream, peer).await,
+        Err(refusal) => {
+            tracing::debug!(reason = refusal.reason(), %address, "refused a connection");
+            shared.parts.meter.refused(&refusal);
+        }
+    }
+    drop(ticket);
+    shared.parts.meter.connections(shared.admission.open());
+}
+
+async fn shake_hands<O>(
+    shared: &Shared<O>,
+    stream: TcpStream,
+    address: SocketAddr,
+) -> Result<(Stream, Arc<Peer>), Refusal> {
+    let limits = &shared.parts.limits;
+    let accepted = timeout(limits.handshake_time, shared.acceptor.accept(stream)).await;
+    let stream = accepted.map_err(|_| Refusal::HandshakeTime)?.map_err(|error| Refusal::of_handshake(&error))?;
+    let leaf = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
+    let leaf = leaf.ok_or(Refusal::Certificate(pki::Refusal::NoCertificate))?;
+    let facts = pki::inspect_leaf(leaf).map_err(Refusal::Certificate)?;
+    let peer = Peer::new(shared.next_number(), address, facts, limits);
+    Ok((Box::new(stream), Arc::new(peer)))
+}
+
+async fn run<O: Operator>(shared: &Arc<Shared<O>>, stream: Stream, peer: Arc<Peer>) {
+    // Held to the end: the server's stop waits for it.
+    let _alive = shared.stopping.subscribe();
+    shared.parts.meter.connections(shared.admission.open());
+    let calls = Calls { shared: shared.clone(), peer: peer.clone() };
+    let service = service_fn(move |request| answer(calls.clone(), request));
+    let mut connection = pin!(http(&shared.parts.limits).serve_connection(TokioIo::new(stream), service));
+    let ended = tokio::select! {
+        _ = connection.as_mut() => None,
+        why = ending(shared, &peer) => Some(why),
+    };
+    if let Some(why) = ended {
+        tracing::debug!(?why, address = %peer.address, "closing a connection");
+        if let Ending::Refused(refusal) = &why {
+            shared.parts.meter.refused(refusal);
+        }
+        peer.closing.send_replace(true);
+        connection.as_mut().graceful_shutdown();
+        // Calls in flight get their answers; whoever does not let go in time is cut.
+        let _ = timeout(shared.parts.limits.drain_time, connection).await;
+    }
+    peer.closing.send_replace(true);
+    if let Some(admitted) = peer.admitted() {
+        shared.parts.operator.disconnected(&admitted.sidecar);
+    }
+}
+
+fn http(limits: &Limits) -> http2::Builder<TokioExecutor> {
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(limits.streams_per_connection)
+        .max_header_list_size(limits.header_bytes)
+        .initial_stream_window_size(65_535)
+        .initial_connection_window_size(131_072)
+        .max_send_buf_size(16 * 1024)
+        .max_pending_accept_reset_streams(20)
+        .max_local_error_reset_streams(20)
+        .auto_date_header(false);
+    builder
+}
+
+#[derive(Debug)]
+enum Ending {
+    Stopping,
+    LeadershipLost,
+    Idle,
+    Refused(Refusal),
+}
+
+/// Resolves when this end wants to close the connection.
+async fn ending<O: Operator>(shared: &Shared<O>, peer: &Peer) -> Ending {
+    let mut stopping = shared.stopping.subscribe();
+    let mut leadership = shared.parts.leadership.clone();
+    tokio::select! {
+        _ = stopping.wait_for(|stopping| *stopping) => Ending::Stopping,
+        () = leadership_lost(&mut leadership) => Ending::LeadershipLost,
+        ending = silence(peer, &shared.parts.limits) => ending,
+    }
+}
+
+/// A leader that leads no more sends its sidecars to find the next one.
+async fn leadership_lost(leadership: &mut watch::Receiver<Leadership>) {
+    let led = matches!(*leadership.borrow_and_update(), Leadership::Leader { .. });
+    let lost = leadership.wait_for(|now| matches!(now, Leadership::Follower { .. }));
+    // Who was asked as a follower is not admitted here anyway; without a sender nothing changes any more.
+    if !led || lost.await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+async fn silence(peer: &Peer, limits: &Limits) -> Ending {
+    sleep_until((Instant::now() + limits.first_call_time).into()).await;
+    if peer.admitted().is_none() {
+        return Ending::Refused(Refusal::NoFirstCall);
+    }
+    loop {
+        let until = peer.last_call() + limits.idle_time;
+        if until <= Instant::now() && !peer.streaming.load(std::sync::atomic::Ordering::Relaxed) {
+            return Ending::Idle;
+        }
+        sleep_until(until.max(Instant::now() + limits.first_call_time).into()).await;
+    }
+}
+
+/// One call: counted, bounded in time and size.
+async fn answer<O: Operator>(calls: Calls<O>, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
+    let limits = &calls.shared.parts.limits;
+    let meter = calls.shared.parts.meter.clone();
+    if !calls.peer.called(limits) {
+        meter.refused(&Refusal::TooManyCalls);
+        return Ok(Refusal::TooManyCalls.status().into_http());
+    }
+    let path = request.uri().path();
+    let (size, held) = (if path == ORCHESTRATE { limits.answer_bytes } else { limits.message_bytes }, path == WAIT);
+    // Boxed, so that a held call does not keep its room.
+    let response = Box::pin(judged(&calls, request, size)).await;
+    let admitted = Status::from_header_map(response.headers()).is_none_or(|status| status.code() == Code::Ok);
+    if held && admitted {
+        drop(response);
+        return Ok(held::hold(calls).await);
+    }
+    Ok(response)
+}
+
+async fn judged<O: Operator>(calls: &Calls<O>, request: Request<Incoming>, size: usize) -> Response<Body> {
+    let (limits, meter) = (&calls.shared.parts.limits, &calls.shared.parts.meter);
+    let mut service = LineServer::new(calls.clone()).max_decoding_message_size(size);
+    let Ok(response) = timeout(limits.call_time, service.call(request)).await else {
+        meter.refused(&Refusal::CallTime);
+        return Refusal::CallTime.status().into_http();
+    };
+    let Ok(response) = response;
+    // The size is judged inside the generated code, which says so only with this code.
+    if Status::from_header_map(response.headers()).is_some_and(|status| status.code() == Code::OutOfRange) {
+        meter.refused(&Refusal::OversizedMessage);
+    }
+    response
+}

@@ -1,0 +1,77 @@
+//! What the operator brings to its end of the line: its logic, the proof of pods, its leadership and its instruments.
+
+use super::{Refusal, Session};
+use crate::contract::{HeartbeatRequest, ReportRequest};
+use futures::future::BoxFuture;
+use std::{future::Future, net::SocketAddr, time::Duration};
+
+/// A sidecar whose certificate, token and words agree.
+#[derive(Clone, Debug)]
+pub struct Sidecar {
+    pub pod: ProvenPod,
+    pub version: String,
+    pub certificate: pki::LeafFacts,
+    pub address: SocketAddr,
+    /// Tells connections of one pod apart; grows.
+    pub connection: u64,
+}
+
+/// What a pod's token proves, together with the cluster the operator knows that pod to belong to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProvenPod {
+    pub namespace: String,
+    pub cluster: String,
+    pub cluster_uid: String,
+    pub pod: String,
+    pub pod_uid: String,
+}
+
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum ProofError {
+    #[error("{0}")]
+    Refused(String),
+    /// The sidecar tries again later.
+    #[error("{0}")]
+    Unavailable(String),
+}
+
+/// Checks a pod's token; asked once per connection.
+pub trait PodProof: Send + Sync + 'static {
+    fn prove<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<ProvenPod, ProofError>>;
+}
+
+/// The reply to a heartbeat, as far as it is the operator's to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attention {
+    pub next_heartbeat: Duration,
+    pub stay_connected: bool,
+}
+
+/// The operator's logic. Called only while it leads.
+pub trait Operator: Send + Sync + 'static {
+    fn heartbeat(&self, sidecar: &Sidecar, beat: HeartbeatRequest) -> impl Future<Output = Attention> + Send;
+    fn report(&self, sidecar: &Sidecar, report: ReportRequest) -> impl Future<Output = ()> + Send;
+    /// Runs the job; the stream ends when this returns. Dropped when leadership is lost.
+    fn orchestrate(&self, session: Session) -> impl Future<Output = ()> + Send;
+    fn disconnected(&self, sidecar: &Sidecar);
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Leadership {
+    Leader {
+        epoch: u64,
+    },
+    /// `leader` is host:port of the line of the replica that leads, when known.
+    Follower {
+        leader: Option<String>,
+    },
+}
+
+/// The operator's instruments.
+pub trait Meter: Send + Sync + 'static {
+    fn refused(&self, refusal: &Refusal);
+    fn connections(&self, open: usize);
+    fn streams(&self, open: usize);
+    /// `served`: from the complete request to the reply. `round_trip`: what the sidecar measured the time before.
+    fn heartbeat(&self, served: Duration, round_trip: Option<Duration>);
+}

@@ -1,0 +1,51 @@
+//! What one sidecar, one address and all of them together may take. Pure.
+
+use std::time::Duration;
+
+#[derive(Clone, Debug)]
+pub struct Limits {
+    pub connections: usize,
+    /// Pods behind a node's address translation share one address, so this is above the pods of a node.
+    pub connections_per_address: usize,
+    pub handshakes: usize,
+    pub handshakes_per_address: usize,
+    pub handshake_time: Duration,
+    /// From the handshake to the first admitted call.
+    pub first_call_time: Duration,
+    pub call_time: Duration,
+    /// Without a call for this long a connection is closed; several heartbeats fit in.
+    pub idle_time: Duration,
+    /// How long calls in flight may take when a connection is closed in order.
+    pub drain_time: Duration,
+    /// Heartbeats and reports.
+    pub message_bytes: usize,
+    /// Answers to commands; a full view of a thousand nodes fits.
+    pub answer_bytes: usize,
+    pub streams_per_connection: u32,
+    pub header_bytes: u32,
+    /// Calls a connection may make at once, and how many per second it earns back.
+    pub calls_burst: u32,
+    pub calls_per_second: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 20_000,
+            connections_per_address: 600,
+            handshakes: 2_000,
+            handshakes_per_address: 100,
+            handshake_time: Duration::from_secs(5),
+            first_call_time: Duration::from_secs(10),
+            call_time: Duration::from_secs(10),
+            idle_time: Duration::from_secs(300),
+            drain_time: Duration::from_secs(5),
+            message_bytes: 64 * 1024,
+            answer_bytes: 1024 * 1024,
+            streams_per_connection: 8,
+            header_bytes: 16 * 1024,
+            calls_burst: 60,
+            calls_per_second: 5,
+        }
+    }
+}

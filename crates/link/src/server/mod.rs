@@ -1,0 +1,22 @@
+//! The operator's end of the line: accepts sidecars, proves who they are, and hands their calls to an `Operator`. IO.
+
+mod admission;
+mod bucket;
+mod calls;
+mod connection;
+mod desk;
+mod held;
+mod limits;
+mod listen;
+mod peer;
+mod refusal;
+mod session;
+mod spread;
+mod summons;
+
+pub use desk::{Attention, Leadership, Meter, Operator, PodProof, ProofError, ProvenPod, Sidecar};
+pub use limits::Limits;
+pub use listen::{Server, ServerParts};
+pub use refusal::Refusal;
+pub use session::{Session, SessionError};
+pub use summons::Summons;

@@ -1,0 +1,149 @@
+//! One connection's sidecar: who its certificate says it is, which pod its token proved, and what it has open.
+
+use super::{Limits, PodProof, ProofError, ProvenPod, Refusal, Sidecar, Summons, bucket::Bucket, summons::Bell};
+use crate::{PROOF_METADATA, PROOF_PREFIX, contract::Sender};
+use jiff::{SignedDuration, Timestamp};
+use std::{
+    net::SocketAddr,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Instant,
+};
+use tokio::{
+    sync::{OnceCell, watch},
+    time::timeout,
+};
+use tonic::metadata::MetadataMap;
+
+pub struct Admitted {
+    pub sidecar: Sidecar,
+    pub bell: Bell,
+}
+
+pub struct Peer {
+    pub number: u64,
+    pub address: SocketAddr,
+    pub certificate: pki::LeafFacts,
+    /// True once the connection is to end: calls that wait come back.
+    pub closing: watch::Sender<bool>,
+    pub streaming: AtomicBool,
+    pub waiting: AtomicBool,
+    admitted: OnceCell<Admitted>,
+    bucket: Mutex<Bucket>,
+    last_call: Mutex<Instant>,
+}
+
+impl Peer {
+    pub fn new(number: u64, address: SocketAddr, certificate: pki::LeafFacts, limits: &Limits) -> Self {
+        let now = Instant::now();
+        Self {
+            number,
+            address,
+            certificate,
+            closing: watch::Sender::new(false),
+            streaming: AtomicBool::new(false),
+            waiting: AtomicBool::new(false),
+            admitted: OnceCell::new(),
+            bucket: Mutex::new(Bucket::full(limits.calls_burst, now)),
+            last_call: Mutex::new(now),
+        }
+    }
+
+    /// Counts a call; false when there were too many.
+    pub fn called(&self, limits: &Limits) -> bool {
+        let now = Instant::now();
+        *self.last_call.lock().unwrap_or_else(PoisonError::into_inner) = now;
+        let mut bucket = self.bucket.lock().unwrap_or_else(PoisonError::into_inner);
+        bucket.take(limits.calls_burst, limits.calls_per_second, now)
+    }
+
+    pub fn last_call(&self) -> Instant {
+        *self.last_call.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn admitted(&self) -> Option<&Admitted> {
+        self.admitted.get()
+    }
+
+    /// Whether the words fit the certificate: exactly the identity of the cluster that the sender names.
+    pub fn recognise<'a>(&self, sender: Option<&'a Sender>) -> Result<&'a Sender, Refusal> {
+        let sender = complete(sender)?;
+        let expected = pki::identity::sidecar(&sender.namespace, &sender.cluster).ok();
+        if expected.as_ref() != Some(&self.certificate.id) {
+            return Err(Refusal::OtherCluster);
+        }
+        // A job that runs is not cut off by the clock; the sidecar changes certificates when it ends.
+        let streaming = self.streaming.load(Ordering::Relaxed);
+        let skew = SignedDuration::try_from(pki::SKEW).unwrap_or_default();
+        let outlived = Timestamp::now().duration_since(self.certificate.not_after) > skew;
+        if outlived && !streaming { Err(Refusal::OutlivedCertificate) } else { Ok(sender) }
+    }
+
+    /// Whether the words fit the pod's token, which is asked for once.
+    pub async fn admit(
+        &self,
+        sender: &Sender,
+        metadata: &MetadataMap,
+        desk: (&dyn PodProof, &Summons, &Limits),
+    ) -> Result<&Admitted, Refusal> {
+        let (proof, summons, limits) = desk;
+        let admitted = self
+            .admitted
+            .get_or_try_init(|| async {
+                let pod = prove(proof, metadata, limits).await?;
+                fits(&pod, sender)?;
+                let bell = summons.connect(&pod.pod_uid, self.number);
+                Ok::<_, Refusal>(Admitted { sidecar: self.sidecar(pod, sender), bell })
+            })
+            .await?;
+        fits(&admitted.sidecar.pod, sender)?;
+        Ok(admitted)
+    }
+
+    fn sidecar(&self, pod: ProvenPod, sender: &Sender) -> Sidecar {
+        Sidecar {
+            pod,
+            version: sender.sidecar_version.clone(),
+            certificate: self.certificate.clone(),
+            address: self.address,
+            connection: self.number,
+        }
+    }
+}
+
+fn complete(sender: Option<&Sender>) -> Result<&Sender, Refusal> {
+    let sender = sender.ok_or(Refusal::Missing { field: "sender" })?;
+    let fields = [
+        ("sender.namespace", &sender.namespace),
+        ("sender.cluster", &sender.cluster),
+        ("sender.cluster_uid", &sender.cluster_uid),
+        ("sender.pod", &sender.pod),
+        ("sender.pod_uid", &sender.pod_uid),
+    ];
+    match fields.into_iter().find(|(_, value)| value.is_empty()) {
+        Some((field, _)) => Err(Refusal::Missing { field }),
+        None => Ok(sender),
+    }
+}
+
+fn fits(pod: &ProvenPod, sender: &Sender) -> Result<(), Refusal> {
+    let cluster =
+        [&pod.namespace, &pod.cluster, &pod.cluster_uid] == [&sender.namespace, &sender.cluster, &sender.cluster_uid];
+    if !cluster {
+        return Err(Refusal::OtherCluster);
+    }
+    if [&pod.pod, &pod.pod_uid] == [&sender.pod, &sender.pod_uid] { Ok(()) } else { Err(Refusal::OtherPod) }
+}
+
+async fn prove(proof: &dyn PodProof, metadata: &MetadataMap, limits: &Limits) -> Result<ProvenPod, Refusal> {
+    let token = metadata.get(PROOF_METADATA).and_then(|value| value.to_str().ok());
+    let token = token.and_then(|value| value.strip_prefix(PROOF_PREFIX)).ok_or(Refusal::NoPodProof)?;
+    match timeout(limits.call_time, proof.prove(token)).await {
+        Ok(Ok(pod)) => Ok(pod),
+        Ok(Err(ProofError::Refused(why))) => Err(Refusal::PodProof(why)),
+        Ok(Err(ProofError::Unavailable(why))) => Err(Refusal::PodProofUnavailable(why)),
+        Err(_) => Err(Refusal::PodProofUnavailable("no answer in time".into())),
+    }
+}

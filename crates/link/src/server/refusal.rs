@@ -1,0 +1,116 @@
+//! Why the operator's end turned somebody away: one reason each, for metrics and for the peer. Pure.
+
+use rustls::{CertificateError, OtherError};
+use std::{error::Error, io};
+use tonic::{Code, Status};
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    #[error("{0}")]
+    Certificate(pki::Refusal),
+    #[error("the bytes received are not TLS 1.3")]
+    NotTls,
+    #[error("the TLS handshake failed")]
+    Handshake,
+    #[error("the TLS handshake took too long")]
+    HandshakeTime,
+    #[error("the limit of connections is reached")]
+    TooManyConnections,
+    #[error("the limit of connections from one address is reached")]
+    TooManyFromAddress,
+    #[error("too many handshakes are going on")]
+    TooManyHandshakes,
+    #[error("no admitted call came in time")]
+    NoFirstCall,
+    #[error("the message is larger than this method allows")]
+    OversizedMessage,
+    #[error("too many calls on one connection: heartbeats are due about every minute")]
+    TooManyCalls,
+    #[error("the call was not complete in time")]
+    CallTime,
+    #[error("{field} is missing")]
+    Missing { field: &'static str },
+    #[error("the first call of a connection must carry the pod's token in the metadata `authorization: Bearer …`")]
+    NoPodProof,
+    #[error("the pod's token was refused: {0}")]
+    PodProof(String),
+    #[error("the pod's token cannot be checked now: {0}")]
+    PodProofUnavailable(String),
+    #[error("the certificate is another cluster's")]
+    OtherCluster,
+    #[error("the token is another pod's")]
+    OtherPod,
+    #[error("the certificate of this connection has expired: connect again with the new one")]
+    OutlivedCertificate,
+    #[error("this connection has such a call open already")]
+    SecondStream,
+    #[error("this connection is about to close")]
+    Closing,
+    #[error("this replica does not lead")]
+    NotLeader,
+}
+
+impl Refusal {
+    /// The metric's label.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Certificate(refusal) => refusal.reason(),
+            Self::NotTls => "NotTls",
+            Self::Handshake => "Handshake",
+            Self::HandshakeTime => "HandshakeTime",
+            Self::TooManyConnections => "TooManyConnections",
+            Self::TooManyFromAddress => "TooManyFromAddress",
+            Self::TooManyHandshakes => "TooManyHandshakes",
+            Self::NoFirstCall => "NoFirstCall",
+            Self::OversizedMessage => "OversizedMessage",
+            Self::TooManyCalls => "TooManyCalls",
+            Self::CallTime => "CallTime",
+            Self::Missing { .. } => "Incomplete",
+            Self::NoPodProof => "NoPodProof",
+            Self::PodProof(_) => "PodProof",
+            Self::PodProofUnavailable(_) => "PodProofUnavailable",
+            Self::OtherCluster => "OtherCluster",
+            Self::OtherPod => "OtherPod",
+            Self::OutlivedCertificate => "OutlivedCertificate",
+            Self::SecondStream => "SecondStream",
+            Self::Closing => "Closing",
+            Self::NotLeader => "NotLeader",
+        }
+    }
+
+    fn code(&self) -> Code {
+        match self {
+            Self::NoPodProof | Self::PodProof(_) | Self::OutlivedCertificate => Code::Unauthenticated,
+            Self::OtherCluster | Self::OtherPod => Code::PermissionDenied,
+            Self::Missing { .. } => Code::InvalidArgument,
+            Self::TooManyCalls => Code::ResourceExhausted,
+            Self::OversizedMessage => Code::OutOfRange,
+            Self::CallTime => Code::DeadlineExceeded,
+            Self::SecondStream => Code::AlreadyExists,
+            _ => Code::Unavailable,
+        }
+    }
+
+    pub(super) fn status(&self) -> Status {
+        Status::new(self.code(), self.to_string())
+    }
+
+    /// What a failed TLS handshake was about.
+    pub(super) fn of_handshake(error: &io::Error) -> Self {
+        let Some(error) = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) else {
+            return Self::Handshake;
+        };
+        match error {
+            rustls::Error::NoCertificatesPresented => Self::Certificate(pki::Refusal::NoCertificate),
+            rustls::Error::InvalidCertificate(CertificateError::Other(OtherError(inner))) => {
+                of_certificate(inner.as_ref())
+            }
+            rustls::Error::InvalidMessage(_) | rustls::Error::PeerIncompatible(_) => Self::NotTls,
+            _ => Self::Handshake,
+        }
+    }
+}
+
+fn of_certificate(error: &(dyn Error + Send + Sync + 'static)) -> Refusal {
+    error.downcast_ref::<pki::Refusal>().cloned().map_or(Refusal::Handshake, Refusal::Certificate)
+}

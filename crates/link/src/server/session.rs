@@ -1,0 +1,138 @@
+//! The operator's handle on one open Orchestrate stream: sends a command and waits for its answer. IO.
+
+use super::Sidecar;
+use crate::contract::{
+    Answer, Command, Fence, JobDone, OperatorMessage, SidecarMessage, answer::Outcome, command::Action,
+    operator_message, sidecar_message,
+};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::timeout,
+};
+use tonic::{Status, Streaming};
+
+/// Commands that were sent and not answered; `None` once the stream is lost.
+type Pending = Arc<Mutex<Option<HashMap<u64, oneshot::Sender<Outcome>>>>>;
+
+/// What the answer may take beyond the command's own deadline to come back.
+const ON_THE_WAY: Duration = Duration::from_secs(2);
+
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    #[error("the sidecar's stream ended; what it did with the command is not known")]
+    Lost,
+    #[error("no answer came in time; what was done is not known")]
+    NoAnswer,
+    #[error("the answer has no outcome this operator knows")]
+    UnknownOutcome,
+}
+
+pub struct Session {
+    sidecar: Sidecar,
+    highest_epoch: u64,
+    outgoing: mpsc::Sender<Result<OperatorMessage, Status>>,
+    pending: Pending,
+    next: AtomicU64,
+}
+
+impl Session {
+    pub(super) fn new(
+        sidecar: Sidecar,
+        highest_epoch: u64,
+        outgoing: mpsc::Sender<Result<OperatorMessage, Status>>,
+    ) -> (Self, Reader) {
+        let pending: Pending = Arc::new(Mutex::new(Some(HashMap::new())));
+        let reader = Reader { pending: pending.clone() };
+        (Self { sidecar, highest_epoch, outgoing, pending, next: AtomicU64::new(1) }, reader)
+    }
+
+    pub fn sidecar(&self) -> &Sidecar {
+        &self.sidecar
+    }
+
+    /// The highest epoch this sidecar had seen when it opened the stream.
+    pub fn highest_epoch(&self) -> u64 {
+        self.highest_epoch
+    }
+
+    /// Sends one command; several may be under way at once.
+    pub async fn command(&self, fence: Fence, action: Action, deadline: Duration) -> Result<Outcome, SessionError> {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let (answered, answer) = oneshot::channel();
+        lock(&self.pending).as_mut().ok_or(SessionError::Lost)?.insert(id, answered);
+        let milliseconds = u32::try_from(deadline.as_millis()).unwrap_or(u32::MAX).max(1);
+        let command = Command {
+            id,
+            fence: Some(fence),
+            deadline_milliseconds: milliseconds,
+            traceparent: String::new(),
+            action: Some(action),
+        };
+        let result = self.send_and_wait(command, answer, deadline + ON_THE_WAY).await;
+        if let Some(pending) = lock(&self.pending).as_mut() {
+            pending.remove(&id);
+        }
+        result
+    }
+
+    async fn send_and_wait(
+        &self,
+        command: Command,
+        answer: oneshot::Receiver<Outcome>,
+        within: Duration,
+    ) -> Result<Outcome, SessionError> {
+        let exchange = async {
+            self.send(operator_message::Message::Command(command)).await?;
+            answer.await.map_err(|_| SessionError::Lost)
+        };
+        timeout(within, exchange).await.map_err(|_| SessionError::NoAnswer)?
+    }
+
+    /// Tells the sidecar that the job is done and ends the stream.
+    pub async fn finish(self, orchestration_id: String) {
+        // A sidecar that is gone learns the same from the end of its stream.
+        let _ = self.send(operator_message::Message::JobDone(JobDone { orchestration_id })).await;
+    }
+
+    async fn send(&self, message: operator_message::Message) -> Result<(), SessionError> {
+        let message = OperatorMessage { message: Some(message) };
+        self.outgoing.send(Ok(message)).await.map_err(|_| SessionError::Lost)
+    }
+}
+
+/// Hands the sidecar's answers to the commands that wait for them.
+pub(super) struct Reader {
+    pending: Pending,
+}
+
+impl Reader {
+    /// Returns when the sidecar's half of the stream has ended.
+    pub async fn read(self, mut incoming: Streaming<SidecarMessage>) {
+        while let Ok(Some(message)) = incoming.message().await {
+            if let Some(sidecar_message::Message::Answer(answer)) = message.message {
+                self.deliver(answer);
+            }
+        }
+        *lock(&self.pending) = None;
+    }
+
+    fn deliver(&self, answer: Answer) {
+        let waiting = lock(&self.pending).as_mut().and_then(|pending| pending.remove(&answer.command_id));
+        if let (Some(waiting), Some(outcome)) = (waiting, answer.outcome) {
+            // Whoever asked may have given up.
+            let _ = waiting.send(outcome);
+        }
+    }
+}
+
+fn lock(pending: &Pending) -> MutexGuard<'_, Option<HashMap<u64, oneshot::Sender<Outcome>>>> {
+    pending.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,157 @@
+//! The rustls verifiers of both ends. They read the bundle that is in force at the moment of the handshake, so that a
+//! changed bundle needs no new configuration. All X.509 and SPIFFE rules are `pki`'s.
+
+use crate::{
+    credentials::Current,
+    recent::{self, Recent},
+};
+use jiff::Timestamp;
+use pki::SpiffeId;
+use rustls::{
+    CertificateError, DigitallySignedStruct, DistinguishedName, Error, OtherError, SignatureScheme,
+    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    crypto::{WebPkiSupportedAlgorithms, verify_tls13_signature},
+    pki_types::{CertificateDer, ServerName, UnixTime},
+    server::danger::{ClientCertVerified, ClientCertVerifier},
+};
+use std::{sync::Arc, time::Instant};
+
+/// The peer is somebody, and not the one this end talks to.
+#[derive(Debug, thiserror::Error)]
+#[error("the peer is {found}, expected {expected}")]
+pub struct UnexpectedPeer {
+    pub expected: SpiffeId,
+    pub found: SpiffeId,
+}
+
+#[derive(Debug)]
+pub struct Verifier {
+    pub current: Current,
+    /// The one identity accepted; `None` where each call is checked by itself.
+    pub expected: Option<SpiffeId>,
+    pub algorithms: WebPkiSupportedAlgorithms,
+    pub recent: Recent,
+}
+
+impl Verifier {
+    fn verify(&self, leaf: &CertificateDer<'_>, rest: &[CertificateDer<'_>], now: UnixTime) -> Result<(), Error> {
+        let chain: Vec<_> = std::iter::once(leaf).chain(rest).map(|der| CertificateDer::from(der.as_ref())).collect();
+        let found = self.identify(&chain, now)?;
+        match &self.expected {
+            Some(expected) if *expected != found => Err(refused(UnexpectedPeer { expected: expected.clone(), found })),
+            _ => Ok(()),
+        }
+    }
+
+    fn identify(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> Result<SpiffeId, Error> {
+        let (credentials, key) = (self.current.borrow().clone(), recent::key(chain));
+        if let Some(id) = self.recent.find(&key, &credentials, Instant::now()) {
+            return Ok(id);
+        }
+        let now = i64::try_from(now.as_secs()).ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
+        let now = now.ok_or(Error::FailedToGetCurrentTime)?;
+        let id = pki::verify_peer(chain, &credentials.bundle, now, pki::SKEW).map_err(refused)?;
+        self.recent.remember(key, &credentials, &id, Instant::now());
+        Ok(id)
+    }
+
+    fn verify_signature(
+        &self,
+        message: &[u8],
+        leaf: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, leaf, signature, &self.algorithms)
+    }
+}
+
+/// What a failed handshake was about, in this end's words where it was this end that refused.
+#[cfg(feature = "client")]
+pub fn explain(error: &std::io::Error) -> String {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
+    match inner {
+        Some(Error::InvalidCertificate(CertificateError::Other(OtherError(refusal)))) => refusal.to_string(),
+        _ => error.to_string(),
+    }
+}
+
+fn refused(error: impl std::error::Error + Send + Sync + 'static) -> Error {
+    Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(error))))
+}
+
+fn only_tls13<T>() -> Result<T, Error> {
+    Err(Error::General("only TLS 1.3 is spoken here".into()))
+}
+
+impl ClientCertVerifier for Verifier {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        leaf: &CertificateDer<'_>,
+        rest: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        self.verify(leaf, rest, now).map(|()| ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        only_tls13()
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        leaf: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.verify_signature(message, leaf, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}
+
+impl ServerCertVerifier for Verifier {
+    /// The name that was dialled is not looked at: the operator is known by its SPIFFE ID wherever it runs.
+    fn verify_server_cert(
+        &self,
+        leaf: &CertificateDer<'_>,
+        rest: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        self.verify(leaf, rest, now).map(|()| ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        only_tls13()
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        leaf: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.verify_signature(message, leaf, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}

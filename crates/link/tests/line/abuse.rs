@@ -1,0 +1,161 @@
+//! Garbage, slowness and floods: the operator's end lives on and serves the others.
+
+use crate::{
+    certificates::{CLUSTER, Installation, NAMESPACE},
+    operator::{Running, until},
+    raw::{attempt, beat, client, code, tls},
+    sidecar::sender,
+};
+use anyhow::{Context, Result, ensure};
+use link::server::Limits;
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    sync::atomic::Ordering,
+    time::{Duration, Instant},
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpSocket, TcpStream},
+    time::timeout,
+};
+use tonic::Code;
+
+fn hasty() -> Limits {
+    Limits {
+        handshake_time: Duration::from_millis(500),
+        first_call_time: Duration::from_millis(500),
+        call_time: Duration::from_millis(500),
+        ..Limits::default()
+    }
+}
+
+/// The peer closes the connection, in whatever way.
+async fn closed(stream: &mut (impl AsyncReadExt + Unpin)) -> Result<()> {
+    let mut buffer = [0; 4096];
+    let read = async { while stream.read(&mut buffer).await.is_ok_and(|read| read > 0) {} };
+    timeout(Duration::from_secs(10), read).await.context("the connection stayed open")
+}
+
+async fn from(last: u8, to: SocketAddr) -> Result<TcpStream> {
+    let socket = TcpSocket::new_v4()?;
+    socket.bind((Ipv4Addr::new(127, 0, 0, last), 0).into())?;
+    Ok(socket.connect(to).await?)
+}
+
+#[tokio::test]
+async fn garbage_of_all_sizes_is_refused() -> Result<()> {
+    let installation = Installation::new()?;
+    let running = Running::with_limits(&installation, hasty()).await?;
+    let mut random = fastrand::Rng::with_seed(7);
+    for size in [1, 5, 100, 5_000, 200_000] {
+        let mut stream = TcpStream::connect(running.address).await?;
+        let garbage: Vec<u8> = (0..size).map(|_| random.u8(..)).collect();
+        // The server may close before all of it is written.
+        let _ = stream.write_all(&garbage).await;
+        closed(&mut stream).await?;
+    }
+    attempt(running.address, Some(installation.identity(NAMESPACE, CLUSTER)?)).await?;
+    until("all places to be free", || running.counted.open.load(Ordering::Relaxed) <= 1).await
+}
+
+#[tokio::test]
+async fn garbage_inside_tls_costs_only_the_connection() -> Result<()> {
+    let installation = Installation::new()?;
+    let running = Running::start(&installation).await?;
+    let mut stream = tls(running.address, Some(installation.identity(NAMESPACE, CLUSTER)?)).await?;
+    stream.write_all(&[0xff; 2000]).await?;
+    closed(&mut stream).await?;
+    attempt(running.address, Some(installation.identity(NAMESPACE, CLUSTER)?)).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_client_that_never_shakes_hands_is_closed() -> Result<()> {
+    let running = Running::with_limits(&Installation::new()?, hasty()).await?;
+    let mut stream = TcpStream::connect(running.address).await?;
+    // The start of a handshake record, and then nothing.
+    stream.write_all(&[22, 3, 1, 2, 0, 1]).await?;
+    closed(&mut stream).await?;
+    running.refused("HandshakeTime").await
+}
+
+#[tokio::test]
+async fn a_client_that_dribbles_its_preface_is_closed() -> Result<()> {
+    let installation = Installation::new()?;
+    let running = Running::with_limits(&installation, hasty()).await?;
+    let mut stream = tls(running.address, Some(installation.identity(NAMESPACE, CLUSTER)?)).await?;
+    stream.write_all(b"PRI * HT").await?;
+    closed(&mut stream).await?;
+    running.refused("NoFirstCall").await
+}
+
+#[tokio::test]
+async fn a_call_that_is_never_finished_ends_at_its_time() -> Result<()> {
+    let installation = Installation::new()?;
+    let running = Running::with_limits(&installation, hasty()).await?;
+    let mut client = client(running.address, Some(installation.identity(NAMESPACE, CLUSTER)?)).await?;
+    // A stream that is opened and never says hello.
+    let silent = client.orchestrate(futures::stream::pending()).await;
+    ensure!(silent.err().map(|status| status.code()) == Some(Code::DeadlineExceeded));
+    running.refused("CallTime").await
+}
+
+#[tokio::test]
+async fn a_connection_that_calls_without_end_is_slowed_to_its_rate() -> Result<()> {
+    let installation = Installation::new()?;
+    let limits = Limits { calls_burst: 10, calls_per_second: 1, ..Limits::default() };
+    let running = Running::with_limits(&installation, limits).await?;
+    let mut client = client(running.address, Some(installation.identity(NAMESPACE, CLUSTER)?)).await?;
+    let mut refused = 0;
+    for _ in 0..50 {
+        let pod = sender(NAMESPACE, CLUSTER, "orders-0");
+        let result = client.heartbeat(beat(pod, Some("team-a/orders/orders-0"))?).await;
+        refused += usize::from(code(&result) == Some(Code::ResourceExhausted));
+    }
+    ensure!(refused >= 35, "only {refused} of 50 were refused");
+    ensure!(running.counted.count("TooManyCalls") == refused);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_flood_of_connections_from_one_address_starves_nobody_else() -> Result<()> {
+    let installation = Installation::new()?;
+    let limits = Limits { handshakes_per_address: 20, ..Limits::default() };
+    let running = Running::with_limits(&installation, limits).await?;
+    let mut flood = Vec::new();
+    for _ in 0..500 {
+        flood.push(from(2, running.address).await?);
+    }
+    running.refused("TooManyHandshakes").await?;
+    let began = Instant::now();
+    for _ in 0..5 {
+        attempt(running.address, Some(installation.identity(NAMESPACE, CLUSTER)?)).await?;
+    }
+    let took = began.elapsed();
+    ensure!(took < Duration::from_secs(5), "five calls took {took:?} beside the flood");
+    ensure!(running.counted.count("TooManyHandshakes") >= 400);
+    Ok(())
+}
+
+#[tokio::test]
+async fn one_address_cannot_hold_more_than_its_share_of_connections() -> Result<()> {
+    let installation = Installation::new()?;
+    let limits = Limits { connections_per_address: 3, ..Limits::default() };
+    let running = Running::with_limits(&installation, limits).await?;
+    let mut held = Vec::new();
+    for _ in 0..3 {
+        held.push(client(running.address, Some(installation.identity(NAMESPACE, CLUSTER)?)).await?);
+    }
+    ensure!(attempt(running.address, Some(installation.identity(NAMESPACE, CLUSTER)?)).await.is_err());
+    running.refused("TooManyFromAddress").await
+}
+
+#[tokio::test]
+async fn a_silent_connection_is_closed_in_the_end() -> Result<()> {
+    let installation = Installation::new()?;
+    let limits = Limits { idle_time: Duration::from_millis(700), ..hasty() };
+    let running = Running::with_limits(&installation, limits).await?;
+    let mut client = client(running.address, Some(installation.identity(NAMESPACE, CLUSTER)?)).await?;
+    client.heartbeat(beat(sender(NAMESPACE, CLUSTER, "orders-0"), Some("team-a/orders/orders-0"))?).await?;
+    until("the end of the connection", || running.told.disconnected.load(Ordering::Relaxed) == 1).await
+}
