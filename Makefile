@@ -79,7 +79,7 @@ endif
 
 .PHONY: build images lint fmt generate
 build: ## Compile the programs for release
-	cargo build --release --workspace --exclude e2e --exclude testbed --exclude testbed-agent
+	cargo build --release -p operator -p sidecar
 
 images: ## Build all container images into the cache, from a registry or from Debian packages
 	images/build all
@@ -103,6 +103,11 @@ generate: testbed-build ## Write everything that is generated: parameters, defin
 
 $(DENY):
 	cargo install --quiet --locked --root $(TOOLS)/cargo-deny-$(CARGO_DENY_VERSION) cargo-deny@$(CARGO_DENY_VERSION)
+
+.PHONY: bench
+bench: testbed-build ## Print the numbers we promise, each with its floor
+	bench/memory
+	cargo run --release -q -p bench --bin bench-line
 
 .PHONY: testbed-build testbed-up testbed-down
 testbed-build:
