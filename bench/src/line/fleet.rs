@@ -7,10 +7,9 @@ use crate::{
 use anyhow::Result;
 use link::{
     Credentials,
-    client::{EpochMemory, Fence, Line, LineParts, LineState, Node, Notice, Times},
+    client::{EpochMemory, Fence, Line, LineParts, LineState, Node, Notice, Order, Times},
     contract::{
         ClusterView, Condition, Done, HeartbeatRequest, NodeState, Revisions, Role, Sender, Volume, answer::Outcome,
-        command::Action,
     },
 };
 use std::{io, sync::Arc, time::Duration};
@@ -61,7 +60,7 @@ impl Node for Simulated {
         }
     }
 
-    async fn execute(&self, _: Action, _: Duration) -> Outcome {
+    async fn execute(&self, _: Order) -> Outcome {
         Outcome::Done(Done::default())
     }
 }

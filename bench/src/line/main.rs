@@ -49,6 +49,11 @@ enum Part {
     Sidecar,
 }
 
+// Each connection has a buffer of 16 KiB of which little is ever used. This allocator gives it whole pages of its own; with
+// the system's, the unused rest fills with leftovers of other sizes at every rotation, and memory grows by a quarter.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
     process::allow_open_files(arguments.sidecars + 200)?;

@@ -37,6 +37,7 @@ pub async fn run(arguments: &Arguments) -> Result<()> {
     let mut server = bench.operator("127.0.0.1:0")?;
     let address = server.hear()?;
     let empty = server.resident_kib()?;
+    line("operator's memory with nobody connected", &mib(empty), "");
     bench.connect_all(&address).await?;
     bench.steady_state(&mut server, floor, empty).await?;
     for _ in 0..arguments.rotations {

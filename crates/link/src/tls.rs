@@ -4,10 +4,10 @@
 use crate::{credentials::Current, recent::Recent, verify::Verifier};
 use pki::SpiffeId;
 use rustls::{
-    ClientConfig, Error, ServerConfig, SignatureScheme,
-    client::{ResolvesClientCert, Resumption},
+    Error, SignatureScheme,
+    client::ResolvesClientCert,
     crypto::{CryptoProvider, ring},
-    server::{ClientHello, NoServerSessionStorage, ResolvesServerCert},
+    server::{ClientHello, ResolvesServerCert},
     sign::CertifiedKey,
     version::TLS13,
 };
@@ -40,7 +40,8 @@ fn verifier(current: &Current, expected: Option<SpiffeId>, provider: &CryptoProv
 }
 
 #[cfg(feature = "server")]
-pub fn server(current: &Current) -> Result<Arc<ServerConfig>, Error> {
+pub fn server(current: &Current) -> Result<Arc<rustls::ServerConfig>, Error> {
+    use rustls::{ServerConfig, server::NoServerSessionStorage};
     let provider = Arc::new(ring::default_provider());
     let verifier = verifier(current, None, &provider);
     let mut config = ServerConfig::builder_with_provider(provider)
@@ -54,7 +55,8 @@ pub fn server(current: &Current) -> Result<Arc<ServerConfig>, Error> {
 }
 
 #[cfg(feature = "client")]
-pub fn client(current: &Current, operator: SpiffeId) -> Result<Arc<ClientConfig>, Error> {
+pub fn client(current: &Current, operator: SpiffeId) -> Result<Arc<rustls::ClientConfig>, Error> {
+    use rustls::{ClientConfig, client::Resumption};
     let provider = Arc::new(ring::default_provider());
     let verifier = verifier(current, Some(operator), &provider);
     let mut config = ClientConfig::builder_with_provider(provider)

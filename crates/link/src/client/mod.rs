@@ -15,4 +15,4 @@ mod stream;
 pub use dial::DialError;
 pub use fence::{EpochMemory, Fence};
 pub use line::{Line, LineParts, LineState, Times};
-pub use node::{Node, Notice};
+pub use node::{Node, Notice, Order};

@@ -14,7 +14,17 @@ pub trait Node: Send + Sync + 'static {
     fn heartbeat(&self) -> impl Future<Output = HeartbeatRequest> + Send;
 
     /// Carries out one admitted command. Dropped when its deadline has passed or the stream is lost.
-    fn execute(&self, action: Action, deadline: Duration) -> impl Future<Output = Outcome> + Send;
+    fn execute(&self, order: Order) -> impl Future<Output = Outcome> + Send;
+}
+
+/// A command that the fence let through.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Order {
+    pub action: Action,
+    pub deadline: Duration,
+    pub orchestration_id: String,
+    /// W3C trace context of the orchestration; may be empty.
+    pub traceparent: String,
 }
 
 /// What the sidecar wants said now.

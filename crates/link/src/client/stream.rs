@@ -1,6 +1,6 @@
 //! One Orchestrate stream: each command is checked against the fence, carried out within its deadline, answered. IO.
 
-use super::{Fence, Node, channel::Channel};
+use super::{Fence, Node, Order, channel::Channel};
 use crate::contract::{
     Answer, Command, Failed, Hello, Refused, RefusedReason, SidecarMessage, answer::Outcome, line_client::LineClient,
     operator_message, sidecar_message,
@@ -75,7 +75,9 @@ async fn carry_out<N: Node>(node: &N, command: Command) -> Outcome {
         return refused(RefusedReason::Invalid, "deadline_milliseconds is 0: every command has a deadline");
     }
     let deadline = Duration::from_millis(command.deadline_milliseconds.into());
-    match timeout(deadline, node.execute(action, deadline)).await {
+    let orchestration_id = command.fence.map(|fence| fence.orchestration_id).unwrap_or_default();
+    let order = Order { action, deadline, orchestration_id, traceparent: command.traceparent };
+    match timeout(deadline, node.execute(order)).await {
         Ok(outcome) => outcome,
         Err(_) => Outcome::Failed(Failed {
             detail: format!("not done within {deadline:?}"),

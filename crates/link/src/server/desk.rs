@@ -53,6 +53,8 @@ pub trait Operator: Send + Sync + 'static {
     fn report(&self, sidecar: &Sidecar, report: ReportRequest) -> impl Future<Output = ()> + Send;
     /// Runs the job; the stream ends when this returns. Dropped when leadership is lost.
     fn orchestrate(&self, session: Session) -> impl Future<Output = ()> + Send;
+    /// One of a pod's connections ended. After a change of certificates it is the older of two: compare `connection` with
+    /// that of the last heartbeat.
     fn disconnected(&self, sidecar: &Sidecar);
 }
 

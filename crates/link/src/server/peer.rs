@@ -147,3 +147,48 @@ async fn prove(proof: &dyn PodProof, metadata: &MetadataMap, limits: &Limits) ->
         Err(_) => Err(Refusal::PodProofUnavailable("no answer in time".into())),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pki::Thumbprint;
+
+    fn peer(expired_for: SignedDuration) -> Peer {
+        let certificate = pki::LeafFacts {
+            id: pki::identity::sidecar("team-a", "orders").expect("an identity"),
+            thumbprint: Thumbprint::recorded("00"),
+            not_before: Timestamp::UNIX_EPOCH,
+            not_after: Timestamp::now() - expired_for,
+        };
+        Peer::new(1, ([127, 0, 0, 1], 1).into(), certificate, &Limits::default())
+    }
+
+    fn sender(cluster: &str, pod_uid: &str) -> Sender {
+        Sender {
+            namespace: "team-a".into(),
+            cluster: cluster.into(),
+            cluster_uid: "uid".into(),
+            pod: "orders-0".into(),
+            pod_uid: pod_uid.into(),
+            sidecar_version: String::new(),
+        }
+    }
+
+    #[test]
+    fn a_connection_that_outlived_its_certificate_is_refused_unless_a_job_runs_on_it() {
+        let said = sender("orders", "uid");
+        assert!(peer(SignedDuration::from_mins(1)).recognise(Some(&said)).is_ok(), "clocks differ by minutes");
+        let old = peer(SignedDuration::from_hours(1));
+        assert_eq!(old.recognise(Some(&said)), Err(Refusal::OutlivedCertificate));
+        old.streaming.store(true, Ordering::Relaxed);
+        assert!(old.recognise(Some(&said)).is_ok());
+    }
+
+    #[test]
+    fn incomplete_words_are_refused_by_the_name_of_the_field() {
+        let peer = peer(SignedDuration::ZERO);
+        assert_eq!(peer.recognise(None), Err(Refusal::Missing { field: "sender" }));
+        assert_eq!(peer.recognise(Some(&sender("orders", ""))), Err(Refusal::Missing { field: "sender.pod_uid" }));
+        assert_eq!(peer.recognise(Some(&sender("payments", "uid"))), Err(Refusal::OtherCluster));
+    }
+}

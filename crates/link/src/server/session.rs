@@ -31,8 +31,6 @@ pub enum SessionError {
     Lost,
     #[error("no answer came in time; what was done is not known")]
     NoAnswer,
-    #[error("the answer has no outcome this operator knows")]
-    UnknownOutcome,
 }
 
 pub struct Session {
@@ -41,6 +39,7 @@ pub struct Session {
     outgoing: mpsc::Sender<Result<OperatorMessage, Status>>,
     pending: Pending,
     next: AtomicU64,
+    traceparent: String,
 }
 
 impl Session {
@@ -51,7 +50,10 @@ impl Session {
     ) -> (Self, Reader) {
         let pending: Pending = Arc::new(Mutex::new(Some(HashMap::new())));
         let reader = Reader { pending: pending.clone() };
-        (Self { sidecar, highest_epoch, outgoing, pending, next: AtomicU64::new(1) }, reader)
+        (
+            Self { sidecar, highest_epoch, outgoing, pending, next: AtomicU64::new(1), traceparent: String::new() },
+            reader,
+        )
     }
 
     pub fn sidecar(&self) -> &Sidecar {
@@ -61,6 +63,11 @@ impl Session {
     /// The highest epoch this sidecar had seen when it opened the stream.
     pub fn highest_epoch(&self) -> u64 {
         self.highest_epoch
+    }
+
+    /// Gives the commands that follow the orchestration's W3C trace context.
+    pub fn trace(&mut self, traceparent: String) {
+        self.traceparent = traceparent;
     }
 
     /// Sends one command; several may be under way at once.
@@ -73,7 +80,7 @@ impl Session {
             id,
             fence: Some(fence),
             deadline_milliseconds: milliseconds,
-            traceparent: String::new(),
+            traceparent: self.traceparent.clone(),
             action: Some(action),
         };
         let result = self.send_and_wait(command, answer, deadline + ON_THE_WAY).await;

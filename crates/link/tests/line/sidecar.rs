@@ -7,7 +7,7 @@ use crate::{
 use anyhow::Result;
 use link::{
     Credentials,
-    client::{EpochMemory, Fence, Line, LineParts, LineState, Node, Notice, Times},
+    client::{EpochMemory, Fence, Line, LineParts, LineState, Node, Notice, Order, Times},
     contract::{Done, HeartbeatRequest, NodeState, Role, Sender, answer::Outcome, command::Action},
 };
 use std::{
@@ -43,7 +43,8 @@ impl Node for Remembering {
         HeartbeatRequest { node: Some(node), ..HeartbeatRequest::default() }
     }
 
-    async fn execute(&self, action: Action, _: Duration) -> Outcome {
+    async fn execute(&self, order: Order) -> Outcome {
+        let action = order.action;
         if matches!(action, Action::Meet(_)) {
             // Stands for a Valkey that does not answer.
             std::future::pending::<()>().await;
