@@ -42,11 +42,11 @@ kubeconfig: testbed-build ## Print the path of the running testbed's kubeconfig
 .PHONY: test test-unit test-images test-chart test-install test-e2e
 test: test-unit test-images test-chart test-install test-e2e ## Run all tests, the fast ones first
 
-test-unit: ## Run the tests that need no cluster; some start real Valkey servers
+test-unit: tools ## Run the tests that need no cluster; some start real Valkey servers
 	@images/fetch-valkey >/dev/null
 	cargo test --workspace --exclude e2e
 
-test-images: ## Build the images and check them
+test-images: tools ## Build the images and check them
 	images/build pause $(TEST_IMAGES)
 	images/test
 
@@ -109,7 +109,10 @@ bench: testbed-build ## Print the numbers we promise, each with its floor
 	bench/memory
 	cargo run --release -q -p bench --bin bench-line
 
-.PHONY: testbed-build testbed-up testbed-down
+.PHONY: testbed-build tools testbed-up testbed-down
+tools: testbed-build
+	@$(TESTBED) tools
+
 testbed-build:
 	@cargo build -p testbed -p testbed-agent
 

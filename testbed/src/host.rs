@@ -11,7 +11,7 @@ use crate::progress::Progress;
 const INSTEAD: &str =
     "use another cluster instead: E2E_EXTERNAL=1 KUBECONFIG=<file of kind, k3d or a spare cluster> make test-e2e";
 
-/// Tools that testbed and image recipes call, and the Debian packages that have them.
+/// Tools that testbed, image recipes and tests call, and the Debian packages that have them.
 const TOOLS: &[(&str, &str)] = &[
     ("ip", "iproute2"),
     ("iptables", "iptables"),
@@ -21,6 +21,7 @@ const TOOLS: &[(&str, &str)] = &[
     ("losetup", "mount"),
     ("gcc", "gcc libc6-dev"),
     ("buildah", "buildah"),
+    ("jq", "jq"),
 ];
 
 const WATCH_LIMIT: &str = "/proc/sys/fs/inotify/max_user_instances";
@@ -70,6 +71,9 @@ pub fn install_tools(progress: &Progress) -> Result<()> {
             "these packages are missing and this machine has no apt-get: {}; install them, or {INSTEAD}",
             missing.join(" ")
         );
+    }
+    if !rustix::process::geteuid().is_root() {
+        bail!("these packages are missing: {}; install them, or run this as root once", missing.join(" "));
     }
     progress.say(&format!("installing {}", missing.join(", ")));
     run("apt-get", &["update", "-qq"]).context("apt-get update failed: is a Debian mirror in reach?")?;

@@ -53,6 +53,8 @@ enum Verb {
         #[arg(long = "with", value_name = "PART", value_parser = clap::builder::PossibleValuesParser::new(parts::OPTIONAL_NAMES))]
         with: Vec<String>,
     },
+    /// Install the few tools that testbeds, images and tests need from the machine's package manager.
+    Tools,
     /// Make an optional part ready without a testbed and print where its programs are.
     Part {
         #[arg(value_parser = clap::builder::PossibleValuesParser::new(parts::OPTIONAL_NAMES))]
@@ -139,6 +141,7 @@ fn run(cli: Cli) -> Result<()> {
             progress.say(&format!("up: export KUBECONFIG={}", Dir::of(name).kubeconfig().display()));
             Ok(())
         }
+        Verb::Tools => host::install_tools(&progress),
         Verb::Part { part } => {
             parts::optional(&part, &progress)?.iter().for_each(|(_, path)| println!("{}", path.display()));
             Ok(())
