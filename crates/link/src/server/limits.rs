@@ -7,6 +7,8 @@ pub struct Limits {
     pub connections: usize,
     /// Pods behind a node's address translation share one address, so this is above the pods of a node.
     pub connections_per_address: usize,
+    /// Few enough that each is done in time even on a busy machine: work on handshakes that time out is lost, and everybody
+    /// would come again.
     pub handshakes: usize,
     pub handshakes_per_address: usize,
     pub handshake_time: Duration,
@@ -33,8 +35,8 @@ impl Default for Limits {
         Self {
             connections: 20_000,
             connections_per_address: 600,
-            handshakes: 2_000,
-            handshakes_per_address: 100,
+            handshakes: 400,
+            handshakes_per_address: 50,
             handshake_time: Duration::from_secs(5),
             first_call_time: Duration::from_secs(10),
             call_time: Duration::from_secs(10),

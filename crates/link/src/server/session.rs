@@ -128,7 +128,6 @@ impl Reader {
                 self.deliver(answer);
             }
         }
-        *lock(&self.pending) = None;
     }
 
     fn deliver(&self, answer: Answer) {
@@ -137,6 +136,13 @@ impl Reader {
             // Whoever asked may have given up.
             let _ = waiting.send(outcome);
         }
+    }
+}
+
+impl Drop for Reader {
+    /// However reading ends, nobody waits for an answer any longer.
+    fn drop(&mut self) {
+        *lock(&self.pending) = None;
     }
 }
 
