@@ -61,7 +61,8 @@ impl Part {
     /// The next line the child prints.
     pub fn hear(&mut self) -> Result<String> {
         let mut line = String::new();
-        self.answers.read_line(&mut line)?;
+        let read = self.answers.read_line(&mut line)?;
+        anyhow::ensure!(read > 0, "the child process {} ended without an answer", self.id());
         Ok(line.trim().to_owned())
     }
 

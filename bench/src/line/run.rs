@@ -7,8 +7,9 @@ use crate::{
     fleet::Fleet,
     numbers::percentile,
 };
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use std::{
+    net::TcpListener,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -34,8 +35,9 @@ pub async fn run(arguments: &Arguments) -> Result<()> {
     let sidecar = bench.installation.cluster("floor")?;
     let floor = bare::floor(count, &bench.operator, &sidecar).await?;
     line("floor: memory for bare TLS connections", &mib(floor), "");
-    let mut server = bench.operator("127.0.0.1:0")?;
-    let address = server.hear()?;
+    let address = free_address()?;
+    let mut server = bench.operator(&address)?;
+    server.hear()?;
     let empty = server.resident_kib()?;
     line("operator's memory with nobody connected", &mib(empty), "");
     bench.connect_all(&address).await?;
@@ -160,6 +162,13 @@ impl Bench<'_> {
         line("a process with one sidecar's line: processor", &percent(used), "≤ 0.2 % of a core");
         Ok(())
     }
+}
+
+/// Below the ports that the kernel gives to clients: while nobody listens, a client with the same port would connect to
+/// itself and keep the operator from coming back.
+fn free_address() -> Result<String> {
+    let free = (21_000..30_000).find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
+    Ok(format!("127.0.0.1:{}", free.context("no free port between 21000 and 30000")?))
 }
 
 fn line(what: &str, value: &str, promise: &str) {
