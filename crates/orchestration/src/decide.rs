@@ -1,0 +1,227 @@
+//! The decision: a total function of what is wanted, what was seen, what runs, and the time. Pure; never fails, never waits.
+
+use crate::action::{Action, PodCommand};
+use crate::decision::{Decision, Event};
+use crate::limits::{self, LISTED, cut, listed};
+use crate::observation::{Observation, Outcome, Wanted};
+use crate::picture::Picture;
+use crate::proposal::{Proposal, command, due};
+use crate::record::{Answers, Kind, Orchestration, Queued, Step, Trouble};
+use crate::{failover, findings, form, heal, shards, views};
+use jiff::Timestamp;
+use std::collections::BTreeSet;
+use std::time::Duration;
+use topology::PodName;
+
+pub fn decide(
+    wanted: &Wanted,
+    seen: &Observation,
+    running: Option<&Orchestration>,
+    queue: &[Queued],
+    now: Timestamp,
+) -> Decision {
+    let picture = Picture::new(wanted, seen, running, now);
+    let mut proposals: Vec<Proposal> = failover::propose(&picture).into_iter().collect();
+    let unread = !views::missing(&picture).is_empty();
+    if !unread {
+        proposals.extend(form::propose(&picture).into_iter().chain(heal::propose(&picture)));
+    }
+    let active = proposals.iter().find(|proposal| !proposal.stuck).or(proposals.first());
+    let orchestration = match active {
+        Some(proposal) => Some(advance(&picture, proposal)),
+        None => running.filter(|_| unread).cloned(),
+    };
+    let forming = proposals.iter().any(|proposal| proposal.kind == Kind::Form);
+    let shards = shards::shards(&picture, !unread && !forming);
+    Decision {
+        commands: commands(&picture, active),
+        queue: queued(&picture, &proposals, active, queue),
+        roles: shards::roles(&picture),
+        findings: findings::findings(&picture, &proposals),
+        plan: plan(&proposals),
+        events: events(&picture, orchestration.as_ref(), !shards.is_empty()),
+        shards,
+        look_again: look_again(&picture, active, unread),
+        orchestration,
+    }
+}
+
+/// The record moves on: same kind goes on under its id, a new step raises the version.
+fn advance(picture: &Picture, proposal: &Proposal) -> Orchestration {
+    let now = picture.now;
+    let fresh = || Orchestration {
+        id: format!("{}-{}", word(proposal.kind), now.as_millisecond()),
+        kind: proposal.kind,
+        step: proposal.step,
+        step_version: 1,
+        started_at: now,
+        step_started_at: now,
+        waiting_for: None,
+        answers: Answers::default(),
+    };
+    let running = picture.running.filter(|running| running.kind == proposal.kind);
+    let mut next = running.cloned().unwrap_or_else(fresh);
+    if next.step != proposal.step {
+        next = Orchestration { step: proposal.step, step_version: next.step_version + 1, step_started_at: now, ..next };
+    }
+    let waits = proposal.waits.iter().chain(proposal.blocked.iter().map(|(_, text)| text)).cloned().collect::<Vec<_>>();
+    next.waiting_for = (!waits.is_empty()).then(|| cut(&listed(&waits)));
+    next.answers = answers(picture, &next);
+    next
+}
+
+fn word(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Failover => "failover",
+        Kind::Form => "form",
+        Kind::Heal => "heal",
+    }
+}
+
+/// Every node's latest answer in this step, counted.
+fn answers(picture: &Picture, running: &Orchestration) -> Answers {
+    let mut answers = Answers::default();
+    for member in &picture.members {
+        let answer = member.pod.answer.as_ref();
+        let ours = |id: &str, version: u64| id == running.id && version == running.step_version;
+        let Some(answer) = answer.filter(|answer| ours(&answer.orchestration, answer.step_version)) else { continue };
+        let text = match &answer.outcome {
+            Outcome::Done => {
+                answers.done += 1;
+                continue;
+            }
+            Outcome::Failed(text) => {
+                answers.failed += 1;
+                text
+            }
+            Outcome::Refused(text) => {
+                answers.refused += 1;
+                text
+            }
+        };
+        let message = cut(&format!("{}: {text}", answer.action));
+        answers.troubles.push(Trouble { pod: member.name().clone(), message });
+    }
+    answers.troubles.truncate(LISTED);
+    answers
+}
+
+fn commands(picture: &Picture, active: Option<&Proposal>) -> Vec<PodCommand> {
+    let Some(proposal) = active else { return views::read_older_than(picture, Duration::MAX) };
+    let urgent = proposal.kind == Kind::Failover || proposal.step == Step::OpenGates;
+    if !urgent && views::too_old(picture) {
+        return views::read_older_than(picture, limits::VIEW_AGE);
+    }
+    let mut commands = paced(picture, &proposal.commands);
+    let told: BTreeSet<PodName> = commands.iter().map(|command| command.pod.clone()).collect();
+    let looks = told.iter().filter_map(|name| look_after(picture, name, &commands)).collect::<Vec<_>>();
+    commands.extend(looks);
+    let reads = views::read_older_than(picture, poll(picture, proposal));
+    commands.extend(reads.into_iter().filter(|read| !told.contains(&read.pod)));
+    commands
+}
+
+/// A pod is told all of it now, or nothing yet.
+fn paced(picture: &Picture, commands: &[PodCommand]) -> Vec<PodCommand> {
+    let ready = |command: &&PodCommand| {
+        let first = commands.iter().find(|other| other.pod == command.pod).map(|other| &other.action);
+        let member = picture.by_name(&command.pod);
+        member.zip(first).is_some_and(|(member, action)| due(&member, action, picture.now))
+    };
+    commands.iter().filter(ready).cloned().collect()
+}
+
+/// Whoever was told something says afterwards what is true now.
+fn look_after(picture: &Picture, name: &PodName, commands: &[PodCommand]) -> Option<PodCommand> {
+    let member = picture.by_name(name).filter(|member| member.facts().is_some())?;
+    let looked = commands.iter().any(|command| command.pod == *name && command.action.is_reading());
+    let small = !picture.large || member.alone() || views::watchers(picture).iter().any(|other| other.name() == name);
+    let action = if small { Action::ReadView } else { Action::Probe };
+    (!looked).then(|| command(&member, action))
+}
+
+fn poll(picture: &Picture, proposal: &Proposal) -> Duration {
+    let waited = picture.step_age(proposal.kind).is_some_and(|age| age > limits::PATIENCE);
+    match () {
+        () if proposal.stuck || waited => limits::POLL_WAITING,
+        () if picture.large => limits::POLL_LARGE,
+        () => limits::POLL,
+    }
+}
+
+fn look_again(picture: &Picture, active: Option<&Proposal>, unread: bool) -> Option<Duration> {
+    match active {
+        Some(proposal) => Some(poll(picture, proposal)),
+        None if unread => Some(limits::REPEAT_FAILED),
+        None => None,
+    }
+}
+
+/// What waits for its turn. A kind keeps the time it was first wanted.
+fn queued(picture: &Picture, proposals: &[Proposal], active: Option<&Proposal>, queue: &[Queued]) -> Vec<Queued> {
+    let active = active.map(|proposal| proposal.kind);
+    let waiting = proposals.iter().filter(|proposal| Some(proposal.kind) != active);
+    let entry = |proposal: &Proposal| {
+        let before = queue.iter().find(|queued| queued.kind == proposal.kind);
+        let since = before.map_or(picture.now, |queued| queued.since);
+        Queued { kind: proposal.kind, since, why: cut(&sentence(proposal)) }
+    };
+    waiting.map(entry).collect()
+}
+
+fn plan(proposals: &[Proposal]) -> Vec<String> {
+    proposals.iter().map(|proposal| cut(&sentence(proposal))).take(LISTED).collect()
+}
+
+fn sentence(proposal: &Proposal) -> String {
+    let doing = match proposal.step {
+        Step::AwaitPods => "waiting for the pods",
+        Step::ReadViews => "reading every node's view",
+        Step::Promote => "a replica takes over from a dead primary",
+        Step::OpenGates => "letting nodes start that wait for it",
+        Step::AssignSlots => "assigning slots",
+        Step::MeetPrimaries => "introducing the primaries to each other",
+        Step::Meet => "introducing the nodes to each other",
+        Step::Replicate => "making nodes replicas",
+        Step::Forget => "forgetting nodes that are gone",
+        Step::Verify => "comparing every node's view",
+    };
+    let waits: Vec<String> =
+        proposal.waits.iter().chain(proposal.blocked.iter().map(|(_, text)| text)).cloned().collect();
+    match waits.is_empty() {
+        true => format!("{}: {doing}", word(proposal.kind)),
+        false => format!("{}: {doing}; waiting for: {}", word(proposal.kind), listed(&waits)),
+    }
+}
+
+/// Begin and end of an orchestration.
+fn events(picture: &Picture, after: Option<&Orchestration>, formed: bool) -> Vec<Event> {
+    let before = picture.running;
+    let same = before.map(|running| &running.id) == after.map(|running| &running.id);
+    let ended = before.filter(|_| !same).map(|running| ended(running, after, formed, picture.now));
+    let begun = after.filter(|_| !same).map(begun);
+    ended.into_iter().chain(begun).collect()
+}
+
+fn begun(running: &Orchestration) -> Event {
+    let (reason, message) = match running.kind {
+        Kind::Failover => ("FailoverStarted", "a primary is down; a replica takes over"),
+        Kind::Form => ("FormationStarted", "the nodes become a cluster"),
+        Kind::Heal => ("HealStarted", "the nodes become a whole cluster again"),
+    };
+    Event { warning: running.kind == Kind::Failover, reason, message: message.to_owned() }
+}
+
+fn ended(running: &Orchestration, after: Option<&Orchestration>, formed: bool, now: Timestamp) -> Event {
+    let took = limits::age(now, running.started_at).as_millis();
+    let (reason, what) = match (running.kind, after) {
+        (_, Some(next)) if next.kind == Kind::Failover => ("Interrupted", "makes way for a failover"),
+        (Kind::Form, _) if !formed => {
+            ("Interrupted", "a node was replaced while the cluster was formed; it is healed first")
+        }
+        (Kind::Form, _) => ("Formed", "every node sees the same cluster with all slots covered"),
+        (Kind::Failover, _) => ("FailoverDone", "every shard has a primary again"),
+        (Kind::Heal, _) => ("Healed", "the nodes were brought together again"),
+    };
+    Event { warning: false, reason, message: format!("{what} (after {took} ms)") }
+}

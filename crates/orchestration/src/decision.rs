@@ -1,0 +1,124 @@
+//! What `decide` returns. Pure data; the operator sends the commands and publishes the rest.
+
+use crate::action::PodCommand;
+use crate::record::{Orchestration, Queued, ShardStatus};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use topology::{PodName, Role};
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Decision {
+    /// To send now: pods in parallel, the commands of one pod in order.
+    pub commands: Vec<PodCommand>,
+    /// For `status.orchestration`.
+    pub orchestration: Option<Orchestration>,
+    /// For `status.queue`.
+    pub queue: Vec<Queued>,
+    /// For `status.shards`.
+    pub shards: Vec<ShardStatus>,
+    /// For the role labels. A pod that is not in here keeps the label it has.
+    pub roles: BTreeMap<PodName, Role>,
+    pub findings: Vec<Finding>,
+    /// For `status.plan`: what happens next and what it waits for, in words.
+    pub plan: Vec<String>,
+    pub events: Vec<Event>,
+    /// When to decide again if nothing happens before.
+    pub look_again: Option<Duration>,
+}
+
+impl Decision {
+    /// Orchestration id and step version for the commands' fence. Looking needs no orchestration.
+    pub fn fence(&self) -> (&str, u64) {
+        self.orchestration.as_ref().map_or(("look", 0), |running| (running.id.as_str(), running.step_version))
+    }
+
+    /// Whether a finding is true; Unknown is not.
+    pub fn is(&self, kind: FindingKind) -> bool {
+        self.findings.iter().any(|finding| finding.kind == kind && finding.status == Some(true))
+    }
+}
+
+/// What is now true of one thing that is always told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    pub kind: FindingKind,
+    /// None is Unknown.
+    pub status: Option<bool>,
+    pub reason: Reason,
+    pub message: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FindingKind {
+    /// Every slot has an owner that serves it.
+    SlotsCovered,
+    /// Every shard has its replicas, and they have all data.
+    ReplicasInSync,
+    /// Every node that is wanted was heard and sees the same cluster.
+    ViewsAgree,
+    /// Something is wrong that needs a change from outside.
+    Degraded,
+}
+
+/// Why a finding has its status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reason {
+    AllSlotsCovered,
+    SlotsMissing,
+    PrimaryDown,
+    AllReplicasInSync,
+    ReplicasMissing,
+    ReplicasSyncing,
+    ViewsEqual,
+    ViewsDiffer,
+    NotFormed,
+    NotHeard,
+    AsExpected,
+    /// A pod runs a node that never belonged to this cluster.
+    ForeignNode,
+    /// Two pods run the same node.
+    DuplicateNode,
+    /// A node knows one that is none of ours.
+    UnknownNode,
+    /// A shard has lost all its copies.
+    ShardLost,
+    /// Too few primaries are left to vote.
+    MajorityLost,
+    /// What the spec asks for cannot be done yet.
+    NotSupportedYet,
+    /// A plan was dropped because it would have endangered data.
+    UnsafePlan,
+}
+
+impl Reason {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Reason::AllSlotsCovered => "AllSlotsCovered",
+            Reason::SlotsMissing => "SlotsMissing",
+            Reason::PrimaryDown => "PrimaryDown",
+            Reason::AllReplicasInSync => "AllReplicasInSync",
+            Reason::ReplicasMissing => "ReplicasMissing",
+            Reason::ReplicasSyncing => "ReplicasSyncing",
+            Reason::ViewsEqual => "ViewsEqual",
+            Reason::ViewsDiffer => "ViewsDiffer",
+            Reason::NotFormed => "NotFormed",
+            Reason::NotHeard => "NotHeard",
+            Reason::AsExpected => "AsExpected",
+            Reason::ForeignNode => "ForeignNode",
+            Reason::DuplicateNode => "DuplicateNode",
+            Reason::UnknownNode => "UnknownNode",
+            Reason::ShardLost => "ShardLost",
+            Reason::MajorityLost => "MajorityLost",
+            Reason::NotSupportedYet => "NotSupportedYet",
+            Reason::UnsafePlan => "UnsafePlan",
+        }
+    }
+}
+
+/// A transition worth an Event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    pub warning: bool,
+    pub reason: &'static str,
+    pub message: String,
+}

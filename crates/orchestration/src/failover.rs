@@ -1,0 +1,229 @@
+//! Failover: a primary is dead by the word of the sidecar beside it (or gone by the cluster's), and the best replica takes over
+//! by vote. Never while the primary answers, never without a vote. Pure.
+
+use crate::action::{Action, FailoverMode, PodCommand};
+use crate::decision::Reason;
+use crate::limits::{self, age};
+use crate::observation::{Boot, Outcome, Valkey};
+use crate::picture::{Member, Picture};
+use crate::proposal::{Proposal, command};
+use crate::record::{Kind, Step};
+use crate::{gates, ghosts, views};
+use jiff::Timestamp;
+use std::cmp::Reverse;
+use topology::{NodeId, Role};
+
+/// A primary that does not run any more.
+struct Death<'a> {
+    id: NodeId,
+    pod: Option<Member<'a>>,
+    boot: Option<&'a Boot>,
+    since: Timestamp,
+    /// Seen from beside it, or its pod runs another node. Otherwise only the other nodes say so.
+    certain: bool,
+}
+
+/// What is to be done about one death.
+enum Verdict {
+    Do(PodCommand),
+    Wait(String),
+    Blocked(Reason, String),
+}
+
+pub(crate) fn propose(picture: &Picture) -> Option<Proposal> {
+    let owners = picture.ownership();
+    let deaths: Vec<Death> = owners.keys().filter_map(|id| death(picture, id, owners.len())).collect();
+    let doubtful = owners.keys().any(|id| is_doubtful(picture, id));
+    if deaths.is_empty() && !doubtful {
+        return None;
+    }
+    if doubtful || successor_may_be_unread(picture) {
+        return Some(Proposal::new(Kind::Failover, Step::ReadViews, Vec::new()));
+    }
+    let voters = voters(picture);
+    let mut lacking = (owners.len() / 2 + 1).saturating_sub(voters);
+    let mut proposal = Proposal::new(Kind::Failover, Step::Promote, Vec::new());
+    for death in ordered(picture, deaths) {
+        add(&mut proposal, verdict(picture, &death, &mut lacking, owners.len()));
+    }
+    proposal.stuck = proposal.commands.is_empty() && proposal.waits.is_empty();
+    Some(proposal)
+}
+
+/// Its pod runs another node, and views from before that still see it: they are read again.
+fn is_doubtful(picture: &Picture, id: &NodeId) -> bool {
+    let replaced = picture.by_id(id).is_none() && ghosts::successor(picture, id).is_some();
+    replaced && ghosts::answers_somewhere(picture, id) && views::too_old(picture)
+}
+
+/// A replica that took over a moment ago would be overlooked.
+fn successor_may_be_unread(picture: &Picture) -> bool {
+    let primaries = picture.members.iter().filter(|member| member.is(Role::Primary));
+    !picture.large && primaries.into_iter().any(|member| !member.alone() && member.view().is_none())
+}
+
+fn add(proposal: &mut Proposal, verdict: Verdict) {
+    match verdict {
+        Verdict::Do(command) => {
+            if matches!(command.action, Action::OpenGate(..)) && proposal.commands.is_empty() {
+                proposal.step = Step::OpenGates;
+            }
+            proposal.commands.push(command);
+        }
+        Verdict::Wait(text) => proposal.waits.push(text),
+        Verdict::Blocked(reason, text) => proposal.blocked.push((reason, text)),
+    }
+}
+
+fn death<'a>(picture: &Picture<'a>, id: &NodeId, owners: usize) -> Option<Death<'a>> {
+    let answers = picture.members.iter().any(
+        |member| matches!(&member.pod.valkey, Valkey::Answers(facts) if member.pod.connected && facts.node_id == *id),
+    );
+    if answers {
+        return None;
+    }
+    let beside = picture.members.iter().find(|member| ghosts::last_id(picture, member) == Some(id)).copied();
+    let attested = beside.filter(|member| member.pod.connected).and_then(|member| attested(&member));
+    let replaced = || ghosts::successor(picture, id).is_some() && !ghosts::answers_somewhere(picture, id);
+    let outvoted = || picture.map.failing_votes(id) > owners / 2;
+    let (since, certain) = match attested {
+        Some(since) => (since, true),
+        None if replaced() => (picture.now, true),
+        None if outvoted() => (picture.now, false),
+        None => return None,
+    };
+    let boot = beside.and_then(|member| member.boot());
+    Some(Death { id: id.clone(), pod: beside, boot, since, certain })
+}
+
+fn attested(member: &Member) -> Option<Timestamp> {
+    match &member.pod.valkey {
+        Valkey::Down { since, .. } => Some(*since),
+        Valkey::Waiting(boot) => Some(boot.since),
+        _ => None,
+    }
+}
+
+/// Primaries with slots that answer: only they vote.
+fn voters(picture: &Picture) -> usize {
+    picture.owners().iter().filter(|owner| owner.is(Role::Primary)).count()
+}
+
+/// Those that no living replica can stand in for come first: if gates must be opened for a majority, they are the ones.
+fn ordered<'a>(picture: &Picture<'a>, mut deaths: Vec<Death<'a>>) -> Vec<Death<'a>> {
+    deaths.sort_by_key(|death| (!continuous(picture, death).is_empty(), death.id.clone()));
+    deaths
+}
+
+fn verdict(picture: &Picture, death: &Death, lacking: &mut usize, owners: usize) -> Verdict {
+    let waiting = death.pod.zip(death.boot);
+    let with_data = waiting.filter(|(_, boot)| boot.has_data);
+    if let Some((member, boot)) = waiting
+        && (gates::replaced(picture, boot) || !gates::was_owner(boot))
+    {
+        return Verdict::Do(gates::open(&member, "another node owns its slots now"));
+    }
+    if let Some((member, _)) = with_data
+        && (continuous(picture, death).is_empty() || *lacking > 0)
+    {
+        *lacking = lacking.saturating_sub(1);
+        return Verdict::Do(gates::open(
+            &member,
+            "no replica has more of the data, or too few primaries are left to vote",
+        ));
+    }
+    if *lacking > 0 {
+        return Verdict::Blocked(Reason::MajorityLost, majority_text(picture, death, owners));
+    }
+    if !death.certain && picture.step_age(Kind::Failover).is_none_or(|age| age < limits::ELECTION_FIRST) {
+        return Verdict::Wait(format!("the cluster's own election for {}", name(picture, death)));
+    }
+    promote(picture, death)
+}
+
+fn promote(picture: &Picture, death: &Death) -> Verdict {
+    let candidates = candidates(picture, death);
+    let next = candidates.iter().find(|candidate| !tried(candidate, picture.now));
+    match next {
+        Some(best) => Verdict::Do(command(best, Action::Failover(FailoverMode::Force))),
+        None if !candidates.is_empty() => {
+            Verdict::Wait(format!("a replica of {} to win the vote", name(picture, death)))
+        }
+        None => no_candidate(picture, death),
+    }
+}
+
+fn no_candidate(picture: &Picture, death: &Death) -> Verdict {
+    let unheard = picture.unheard();
+    let others_unheard = unheard.iter().any(|pod| death.pod.is_none_or(|member| member.name() != pod));
+    match death.pod.zip(death.boot) {
+        // It has no data and nobody else has: there is nothing left to protect.
+        Some((member, _)) if !others_unheard && known_replicas_are_gone(picture, death) => {
+            Verdict::Do(gates::open(&member, "no copy of its data is left anywhere"))
+        }
+        _ => Verdict::Blocked(Reason::ShardLost, lost_text(picture, death)),
+    }
+}
+
+/// None of the replicas it knew is a node of any pod, running or waiting.
+fn known_replicas_are_gone(picture: &Picture, death: &Death) -> bool {
+    let lives = |id: &NodeId| {
+        picture.members.iter().any(|member| member.has_id(id) || ghosts::last_id(picture, member) == Some(id))
+    };
+    death.boot.is_some_and(|boot| !boot.known_replicas.iter().any(lives))
+}
+
+/// Replicas of the dead primary that may take over, the best first.
+fn candidates<'a>(picture: &Picture<'a>, death: &Death) -> Vec<Member<'a>> {
+    let history = picture.recorded_shard(&death.id).and_then(|shard| shard.replication_id.as_ref());
+    let same = |member: &Member| {
+        history.is_some() && member.facts().and_then(|facts| facts.replication_id.as_ref()) == history
+    };
+    let offset = |member: &Member| member.facts().map_or(0, |facts| facts.replication_offset);
+    let mut able = picture.replicas_of(&death.id);
+    able.retain(|member| member.belongs() && !member.facts().is_some_and(|facts| facts.loading));
+    able.retain(|member| same(member) || offset(member) > 0);
+    able.sort_by_key(|member| (member.pod.terminating, !same(member), Reverse(offset(member)), member.name().clone()));
+    able
+}
+
+/// Candidates that ran when the primary died, so they have what it had.
+fn continuous<'a>(picture: &Picture<'a>, death: &Death) -> Vec<Member<'a>> {
+    let mut able = candidates(picture, death);
+    able.retain(|member| {
+        let started = member.facts().and_then(|facts| facts.started_at);
+        started.is_none_or(|started| age(death.since, started) >= limits::TOGETHER)
+    });
+    able
+}
+
+fn tried(candidate: &Member, now: Timestamp) -> bool {
+    let answer = candidate.pod.answer.as_ref().filter(|answer| matches!(answer.action, Action::Failover(_)));
+    let pause = |outcome: &Outcome| match outcome {
+        Outcome::Done => limits::REPEAT_DONE,
+        _ => limits::FAILOVER_PAUSE,
+    };
+    candidate.pod.busy || answer.is_some_and(|answer| age(now, answer.at) < pause(&answer.outcome))
+}
+
+fn name(picture: &Picture, death: &Death) -> String {
+    let recorded = picture.recorded_pod(&death.id);
+    let pod = death.pod.map(|member| member.name()).or(recorded);
+    pod.map_or_else(|| death.id.short().to_owned(), ToString::to_string)
+}
+
+fn majority_text(picture: &Picture, death: &Death, owners: usize) -> String {
+    format!(
+        "{} is down, and {} of {owners} primaries are left: too few to elect a successor. It goes on when they are back. If they \
+         are lost for good, run CLUSTER FAILOVER TAKEOVER on one replica of each shard: what was not replicated is then lost",
+        name(picture, death),
+        voters(picture),
+    )
+}
+
+fn lost_text(picture: &Picture, death: &Death) -> String {
+    format!(
+        "{} is down and no replica of it answers. It goes on when one of them is back; if their volumes are lost, restore one",
+        name(picture, death)
+    )
+}

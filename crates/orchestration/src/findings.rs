@@ -1,0 +1,201 @@
+//! What is true of the cluster now, told from the same picture the decision is made on. Pure.
+
+use crate::decision::{Finding, FindingKind, Reason};
+use crate::ghosts;
+use crate::limits::{cut, listed};
+use crate::picture::{Member, Picture, Standing};
+use crate::proposal::Proposal;
+use crate::views;
+use topology::{Role, SLOTS};
+
+pub(crate) fn findings(picture: &Picture, proposals: &[Proposal]) -> Vec<Finding> {
+    let troubles = troubles(picture, proposals);
+    let degraded = match troubles.first() {
+        Some((reason, _)) => {
+            let texts: Vec<String> = troubles.iter().map(|(_, text)| text.clone()).collect();
+            finding(FindingKind::Degraded, Some(true), *reason, &texts.join("; "))
+        }
+        None => finding(FindingKind::Degraded, Some(false), Reason::AsExpected, "nothing is wrong"),
+    };
+    vec![slots_covered(picture), replicas_in_sync(picture), views_agree(picture), degraded]
+}
+
+fn finding(kind: FindingKind, status: Option<bool>, reason: Reason, message: &str) -> Finding {
+    Finding { kind, status, reason, message: cut(message) }
+}
+
+fn slots_covered(picture: &Picture) -> Finding {
+    let kind = FindingKind::SlotsCovered;
+    if picture.members.iter().all(|member| member.facts().is_none()) {
+        return finding(kind, None, Reason::NotHeard, "no node is heard");
+    }
+    let owners = picture.ownership();
+    let down: Vec<String> = owners.iter().filter(|(id, _)| is_down(picture, id)).map(|(_, s)| s.to_string()).collect();
+    if !down.is_empty() {
+        let text = format!("the primary of slots {} does not answer", listed(&down));
+        return finding(kind, Some(false), Reason::PrimaryDown, &text);
+    }
+    let missing = u32::from(SLOTS) - owners.values().map(topology::SlotSet::count).sum::<u32>().min(u32::from(SLOTS));
+    match missing {
+        0 => finding(kind, Some(true), Reason::AllSlotsCovered, "all 16384 slots have an owner"),
+        _ if picture.recorded.is_empty() => {
+            finding(kind, Some(false), Reason::NotFormed, "the cluster is not formed yet")
+        }
+        _ => finding(kind, Some(false), Reason::SlotsMissing, &format!("{missing} of 16384 slots have no owner")),
+    }
+}
+
+/// Attested down, or failed by the word of most.
+fn is_down(picture: &Picture, id: &topology::NodeId) -> bool {
+    let beside = picture.members.iter().find(|member| ghosts::last_id(picture, member) == Some(id));
+    let attested = beside.is_some_and(|member| matches!(member.standing, Standing::Down | Standing::Waiting));
+    let silent = picture.by_id(id).is_none();
+    attested || silent && picture.map.failing_votes(id) * 2 > picture.owners().len() || silent && beside.is_none()
+}
+
+fn replicas_in_sync(picture: &Picture) -> Finding {
+    let kind = FindingKind::ReplicasInSync;
+    let owners = picture.owners();
+    if owners.is_empty() {
+        return finding(kind, None, Reason::NotFormed, "the cluster is not formed yet");
+    }
+    let short = owners.iter().filter_map(|owner| shortage(picture, owner)).collect::<Vec<_>>();
+    let syncing = replicas(picture).filter(|member| !in_sync(member)).map(|member| member.name().to_string());
+    let syncing: Vec<String> = syncing.collect();
+    if !short.is_empty() {
+        return finding(
+            kind,
+            Some(false),
+            Reason::ReplicasMissing,
+            &format!("replicas are missing: {}", listed(&short)),
+        );
+    }
+    match syncing.is_empty() {
+        true => {
+            finding(kind, Some(true), Reason::AllReplicasInSync, "every shard has its replicas and they have all data")
+        }
+        false => finding(kind, Some(false), Reason::ReplicasSyncing, &format!("not in sync: {}", listed(&syncing))),
+    }
+}
+
+fn shortage(picture: &Picture, owner: &Member) -> Option<String> {
+    let have = owner.id().map(|id| picture.replicas_of(id).len()).unwrap_or_default();
+    let wanted = picture.wanted.replicas_per_master;
+    (have < wanted).then(|| format!("{} has {have} of {wanted}", owner.name()))
+}
+
+fn replicas<'p>(picture: &'p Picture) -> impl Iterator<Item = &'p Member<'p>> {
+    picture.members.iter().filter(|member| member.is(Role::Replica))
+}
+
+pub(crate) fn in_sync(member: &Member) -> bool {
+    member.facts().is_some_and(|facts| facts.primary_link_up && !facts.loading)
+}
+
+fn views_agree(picture: &Picture) -> Finding {
+    let kind = FindingKind::ViewsAgree;
+    let doubts = view_doubts(picture);
+    match doubts.is_empty() {
+        true => finding(kind, Some(true), Reason::ViewsEqual, "every node sees the same cluster"),
+        false => finding(kind, Some(false), Reason::ViewsDiffer, &listed(&doubts)),
+    }
+}
+
+fn view_doubts(picture: &Picture) -> Vec<String> {
+    let mut doubts = Vec::new();
+    let unheard: Vec<String> = picture.unheard().iter().map(ToString::to_string).collect();
+    if !unheard.is_empty() {
+        doubts.push(format!("not heard: {}", listed(&unheard)));
+    }
+    let unread: Vec<String> = views::missing(picture).iter().map(|member| member.name().to_string()).collect();
+    if !unread.is_empty() {
+        doubts.push(format!("views to be read: {}", listed(&unread)));
+    }
+    if !picture.map.agrees() || !picture.map.conflicts().is_empty() || !digests_agree(picture) {
+        doubts.push("the nodes do not agree who owns which slots".to_owned());
+    }
+    doubts.extend(unsettled(picture));
+    doubts
+}
+
+fn digests_agree(picture: &Picture) -> bool {
+    let mut digests =
+        picture.members.iter().filter(|member| member.standing == Standing::Ours).filter_map(Member::facts);
+    let first = digests.next().map(|facts| &facts.summary.slots_digest);
+    digests.all(|facts| Some(&facts.summary.slots_digest) == first)
+}
+
+/// Nodes that do not yet see a whole cluster.
+fn unsettled(picture: &Picture) -> Option<String> {
+    let expected = picture.members.iter().filter(|member| member.standing == Standing::Ours).count();
+    let unsettled = picture.members.iter().filter(|member| {
+        member.wanted
+            && member.facts().is_some_and(|facts| {
+                let known = usize::try_from(facts.summary.known_nodes).unwrap_or_default();
+                !facts.summary.state_ok || facts.summary.failing_nodes > 0 || known < expected
+            })
+    });
+    let names: Vec<String> = unsettled.map(|member| member.name().to_string()).collect();
+    (!names.is_empty()).then(|| format!("the cluster is not whole as seen by {}", listed(&names)))
+}
+
+/// Why the cluster is not yet as it should be. Empty is verified.
+pub(crate) fn doubts(picture: &Picture) -> Vec<String> {
+    let mut doubts = view_doubts(picture);
+    let findings = [slots_covered(picture), replicas_in_sync(picture)];
+    doubts.extend(findings.into_iter().filter(|finding| finding.status != Some(true)).map(|finding| finding.message));
+    doubts
+}
+
+/// What a change from outside has to solve.
+fn troubles(picture: &Picture, proposals: &[Proposal]) -> Vec<(Reason, String)> {
+    let mut troubles: Vec<(Reason, String)> = picture.members.iter().filter_map(standing_trouble).collect();
+    troubles.extend(proposals.iter().flat_map(|proposal| proposal.blocked.clone()));
+    troubles.extend(strangers(picture));
+    troubles.extend(unsupported(picture));
+    troubles.sort();
+    troubles.dedup();
+    troubles
+}
+
+pub(crate) fn standing_trouble(member: &Member) -> Option<(Reason, String)> {
+    let (name, id) = (member.name(), member.id()?.short());
+    match member.standing {
+        Standing::Foreign => Some((
+            Reason::ForeignNode,
+            format!(
+                "{name} runs node {id}, which never belonged to this cluster and has data, slots or acquaintances of its own; it is \
+                 left alone: give the pod its own volume back, or an empty one"
+            ),
+        )),
+        Standing::Duplicate => Some((
+            Reason::DuplicateNode,
+            format!(
+                "{name} and another pod both run node {id}: one has a copy of the other's volume; give it an empty one"
+            ),
+        )),
+        _ => None,
+    }
+}
+
+/// Nodes of nobody's pods that some node knows.
+fn strangers(picture: &Picture) -> Option<(Reason, String)> {
+    if !picture.unheard().is_empty() || !views::missing(picture).is_empty() {
+        return None;
+    }
+    let unknown = ghosts::unknown_ids(picture).into_iter().filter(|id| ghosts::successor(picture, id).is_none());
+    let ids: Vec<String> = unknown.map(|id| id.short().to_owned()).collect();
+    let text = format!(
+        "the nodes know {}, which is in no pod of this cluster; it is left alone: if it is a leftover, run CLUSTER FORGET for it",
+        listed(&ids)
+    );
+    (!ids.is_empty()).then_some((Reason::UnknownNode, text))
+}
+
+/// More or fewer shards than the cluster was formed with.
+fn unsupported(picture: &Picture) -> Option<(Reason, String)> {
+    let (shards, wanted) = (picture.recorded.len(), picture.wanted.masters);
+    let text =
+        format!("the cluster has {shards} shards and masterCount is {wanted}: changing that is not supported yet");
+    (shards > 0 && shards != wanted).then_some((Reason::NotSupportedYet, text))
+}

@@ -1,0 +1,151 @@
+//! Form: new, empty nodes become a cluster. Derived from what the nodes say at every look, so it goes on from wherever it was
+//! interrupted: slots that are assigned and replicas that follow stay. Pure.
+
+use crate::action::{Action, PodCommand};
+use crate::decision::Reason;
+use crate::join::{self, Pairing};
+use crate::limits::{age, listed};
+use crate::mesh;
+use crate::picture::{Member, Picture, Standing};
+use crate::proposal::{Proposal, command};
+use crate::record::{Kind, Step};
+use crate::{findings, ghosts};
+use topology::{Role, ShardPlan, Site, SlotSet, even, place};
+
+pub(crate) fn propose(picture: &Picture) -> Option<Proposal> {
+    if !applies(picture) {
+        return None;
+    }
+    let obstacles = obstacles(picture);
+    if !obstacles.is_empty() {
+        return Some(Proposal::blocked(Kind::Form, Step::AwaitPods, obstacles));
+    }
+    if !picture.all_answer() {
+        return Some(await_pods(picture));
+    }
+    let plan = plan(picture);
+    assign(picture, &plan).or_else(|| connect(picture, &plan)).or_else(|| verify(picture))
+}
+
+/// Nothing is on record, and no node knows one that is gone.
+pub(crate) fn applies(picture: &Picture) -> bool {
+    picture.recorded.is_empty() && (ghosts::unknown_ids(picture).is_empty() || !picture.all_answer())
+}
+
+fn await_pods(picture: &Picture) -> Proposal {
+    let silent = |member: &&Member| member.wanted && member.facts().is_none();
+    let mut names = picture.unheard();
+    names.extend(picture.members.iter().filter(silent).map(|member| member.pod.name.clone()));
+    names.sort();
+    names.dedup();
+    let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+    let waits = vec![format!("all {} Valkeys to answer; not yet: {}", picture.wanted.pods(), listed(&names))];
+    Proposal { stuck: true, ..Proposal::waiting(Kind::Form, Step::AwaitPods, waits) }
+}
+
+/// Data that no slot accounts for: forming would be guessing.
+fn obstacles(picture: &Picture) -> Vec<(Reason, String)> {
+    let wanted = picture.members.iter().filter(|member| member.wanted);
+    let bad = |member: &Member| {
+        let facts = member.facts()?;
+        let stray = facts.role == Role::Primary && facts.keys > 0 && facts.summary.slots_mine == 0;
+        match member.standing {
+            Standing::Ours if stray => Some((Reason::ForeignNode, stray_text(member, facts.keys))),
+            _ => findings::standing_trouble(member),
+        }
+    };
+    wanted.filter_map(bad).collect()
+}
+
+fn stray_text(member: &Member, keys: u64) -> String {
+    format!(
+        "{} holds {keys} keys and owns no slots, so no cluster is formed over it: empty its volume if the data is not \
+         needed, or restore the nodes.conf it belongs to",
+        member.name()
+    )
+}
+
+fn plan(picture: &Picture) -> Vec<ShardPlan> {
+    let sites: Vec<Site> = picture.members.iter().filter(|member| member.wanted).map(|m| site(picture, m)).collect();
+    let owners = sites.iter().filter(|site| site.primary).count();
+    // With every slot given away, the number of shards is what it is; changing it is another operation.
+    let masters = if picture.map.unassigned().is_empty() { owners } else { picture.wanted.masters.max(owners) };
+    place(&sites, masters, picture.wanted.replicas_per_master)
+}
+
+fn site(picture: &Picture, member: &Member) -> Site {
+    let follows = member.facts().filter(|facts| facts.role == Role::Replica).and_then(|facts| facts.primary.as_ref());
+    Site {
+        pod: member.pod.name.clone(),
+        location: member.pod.location.clone(),
+        primary: !picture.slots(member).is_empty(),
+        replica_of: follows.and_then(|id| picture.by_id(id)).map(|primary| primary.pod.name.clone()),
+    }
+}
+
+/// Slots nobody has go evenly to the primaries that have none.
+fn assign(picture: &Picture, plan: &[ShardPlan]) -> Option<Proposal> {
+    let primaries = plan.iter().filter_map(|shard| picture.by_name(&shard.primary));
+    let lacking: Vec<Member> = primaries.filter(|member| picture.slots(member).is_empty()).collect();
+    let free = picture.map.unassigned();
+    if lacking.is_empty() || free.is_empty() {
+        return None;
+    }
+    let unsettled = picture.members.iter().filter(|member| unsettled(member)).collect::<Vec<_>>();
+    if !unsettled.is_empty() {
+        // What a node took without our hearing of it must not be given to another.
+        let reads = unsettled.iter().filter(|member| !member.pod.busy);
+        let reads = reads.map(|member| command(member, Action::ReadView)).collect();
+        return Some(Proposal::new(Kind::Form, Step::AssignSlots, reads));
+    }
+    let commands = lacking.iter().zip(even(&free, lacking.len())).enumerate();
+    let commands = commands.flat_map(|(index, (member, slots))| grant(picture, member, slots, index)).collect();
+    Some(Proposal::new(Kind::Form, Step::AssignSlots, commands))
+}
+
+/// It may have taken slots that its latest words do not tell.
+fn unsettled(member: &Member) -> bool {
+    let answer = member.pod.answer.as_ref().filter(|answer| matches!(answer.action, Action::AddSlots(_)));
+    let told_since = |at| member.pod.view.as_ref().is_some_and(|view| view.read_at >= at);
+    member.pod.busy || answer.is_some_and(|answer| !told_since(answer.at))
+}
+
+/// Slots, and an epoch of its own, which only a node that knows nobody can be given.
+pub(crate) fn grant(picture: &Picture, member: &Member, slots: SlotSet, index: usize) -> Vec<PodCommand> {
+    let epochs = picture.members.iter().filter_map(Member::facts).map(|facts| facts.summary.current_epoch);
+    let highest = epochs.max().unwrap_or_default().max(picture.map.highest_epoch());
+    let epoch = highest + 1 + u64::try_from(index).unwrap_or_default();
+    let mut commands = vec![command(member, Action::AddSlots(slots))];
+    if member.alone() && member.facts().is_some_and(|facts| facts.summary.my_epoch == 0) {
+        commands.push(command(member, Action::SetConfigEpoch(epoch)));
+    }
+    commands
+}
+
+/// Everybody meets everybody; a replica follows as soon as it knows its primary.
+fn connect(picture: &Picture, plan: &[ShardPlan]) -> Option<Proposal> {
+    let group: Vec<Member> = picture.belonging().into_iter().filter(|member| member.wanted).collect();
+    let pairings: Vec<Pairing> = plan.iter().flat_map(|shard| pairings(picture, shard)).collect();
+    let introductions = mesh::introductions(picture, &group);
+    if introductions.is_none() && pairings.is_empty() {
+        return None;
+    }
+    let (step, mut commands) = introductions.unwrap_or((Step::Replicate, Vec::new()));
+    commands.extend(join::commands(&pairings, picture.wanted.pods()));
+    Some(Proposal::new(Kind::Form, step, commands).and_waits(vec!["the nodes to know each other".to_owned()]))
+}
+
+fn pairings<'a>(picture: &Picture<'a>, shard: &ShardPlan) -> Vec<Pairing<'a>> {
+    let Some(primary) = picture.by_name(&shard.primary) else { return Vec::new() };
+    let replicas = shard.replicas.iter().filter_map(|name| picture.by_name(name));
+    let unattached = replicas.filter(|replica| replica.is(Role::Primary) && picture.slots(replica).is_empty());
+    unattached.map(|replica| Pairing { replica, primary }).collect()
+}
+
+/// Formed is what every node says is formed.
+fn verify(picture: &Picture) -> Option<Proposal> {
+    let doubts = findings::doubts(picture);
+    let since = picture.running.map(|running| age(picture.now, running.step_started_at));
+    let stuck = since.is_some_and(|since| since > crate::limits::PATIENCE);
+    (!doubts.is_empty()).then(|| Proposal { stuck, ..Proposal::waiting(Kind::Form, Step::Verify, doubts) })
+}

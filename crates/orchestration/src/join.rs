@@ -1,0 +1,85 @@
+//! Nodes without a shard become replicas of the shards that lack one. Pure.
+
+use crate::action::{Action, PodCommand};
+use crate::mesh;
+use crate::picture::{Member, Picture, Standing};
+use crate::proposal::command;
+use topology::{Location, Role, shard_for};
+
+/// A node and the primary it shall follow.
+#[derive(Clone, Copy)]
+pub(crate) struct Pairing<'a> {
+    pub replica: Member<'a>,
+    pub primary: Member<'a>,
+}
+
+/// Who joins which shard. Nobody joins before every shard has its owner and the number of shards is as wanted.
+pub(crate) fn pairings<'a>(picture: &Picture<'a>) -> Vec<Pairing<'a>> {
+    let owners = picture.owners();
+    if owners.len() != picture.wanted.masters || !picture.map.owners().keys().all(|id| picture.by_id(id).is_some()) {
+        return Vec::new();
+    }
+    let mut shards: Vec<Vec<Location>> = owners.iter().map(|owner| locations(picture, owner)).collect();
+    let mut pairings = Vec::new();
+    for replica in unattached(picture) {
+        let Some(index) = choose(picture, &replica, &owners, &shards) else { continue };
+        if let (Some(primary), Some(shard)) = (owners.get(index), shards.get_mut(index)) {
+            shard.push(replica.pod.location.clone());
+            pairings.push(Pairing { replica, primary: *primary });
+        }
+    }
+    pairings
+}
+
+/// Where the members of a shard are, the primary first.
+fn locations(picture: &Picture, owner: &Member) -> Vec<Location> {
+    let replicas = owner.id().map(|id| picture.replicas_of(id)).unwrap_or_default();
+    [owner].into_iter().chain(&replicas).map(|member| member.pod.location.clone()).collect()
+}
+
+/// Nodes of ours that own nothing, hold nothing and follow nobody who owns something.
+fn unattached<'a>(picture: &Picture<'a>) -> Vec<Member<'a>> {
+    picture.members.iter().filter(|member| member.wanted && is_unattached(picture, member)).copied().collect()
+}
+
+fn is_unattached(picture: &Picture, member: &Member) -> bool {
+    let Some(facts) = member.facts() else { return false };
+    let nothing_attributed = picture.map.attributed(&facts.node_id).is_empty();
+    match (member.standing, facts.role) {
+        (Standing::Fresh, _) => true,
+        (Standing::Ours, Role::Primary) => facts.keys == 0 && facts.summary.slots_mine == 0 && nothing_attributed,
+        (Standing::Ours, Role::Replica) => follows_nothing(picture, member),
+        _ => false,
+    }
+}
+
+/// Its primary owns no slot in anybody's eyes: its data is nobody's any more.
+fn follows_nothing(picture: &Picture, member: &Member) -> bool {
+    let primary = member.facts().and_then(|facts| facts.primary.as_ref());
+    primary.is_some_and(|id| picture.map.attributed(id).is_empty()) && picture.map.unassigned().is_empty()
+}
+
+/// The shard it was in when that lacks a replica, else the one it helps most.
+fn choose(picture: &Picture, replica: &Member, owners: &[Member], shards: &[Vec<Location>]) -> Option<usize> {
+    let full = 1 + picture.wanted.replicas_per_master;
+    let before = picture.recorded.iter().find(|shard| shard.nodes.iter().any(|node| node.pod == *replica.name()));
+    let of_before = |owner: &Member| before.is_some_and(|shard| shard.slots.overlaps(&picture.slots(owner)));
+    let earlier = owners.iter().position(of_before);
+    if earlier.and_then(|index| shards.get(index)).is_some_and(|shard| shard.len() < full) {
+        return earlier;
+    }
+    let open: Vec<usize> =
+        (0..shards.len()).filter(|index| shards.get(*index).is_some_and(|s| s.len() < full)).collect();
+    let places: Vec<Vec<Location>> = open.iter().filter_map(|index| shards.get(*index).cloned()).collect();
+    shard_for(&replica.pod.location, &places).and_then(|index| open.get(index).copied())
+}
+
+/// Every replica that knows its primary is told to follow it.
+pub(crate) fn commands(pairings: &[Pairing], everybody: usize) -> Vec<PodCommand> {
+    let able = pairings.iter().filter(|pair| mesh::knows(&pair.replica, &pair.primary, everybody));
+    let follow = |pair: &Pairing| {
+        let id = pair.primary.id()?.clone();
+        Some(command(&pair.replica, Action::Replicate(id)))
+    };
+    able.filter_map(follow).collect()
+}

@@ -1,0 +1,116 @@
+//! What is wanted of a cluster and what was seen of it. Pure data; the operator fills it from the spec, the pods and the line.
+
+use crate::action::Action;
+use crate::record::ShardStatus;
+use jiff::Timestamp;
+use std::time::Duration;
+use topology::{Location, NodeId, NodeView, PodName, PodUid, Role, ViewSummary};
+
+/// What the spec asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    pub masters: usize,
+    pub replicas_per_master: usize,
+    /// `/data` is a PersistentVolumeClaim: what a pod had may come back.
+    pub persistent: bool,
+    /// Valkey's cluster-node-timeout.
+    pub node_timeout: Duration,
+}
+
+impl Wanted {
+    pub fn pods(&self) -> usize {
+        self.masters * (1 + self.replicas_per_master)
+    }
+}
+
+/// Everything a decision may be based on, besides the spec and the running orchestration.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Observation {
+    /// Every pod of the StatefulSet that exists.
+    pub pods: Vec<PodSeen>,
+    /// `status.shards` as last written.
+    pub recorded: Vec<ShardStatus>,
+}
+
+/// One pod, and what its own sidecar last said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodSeen {
+    pub name: PodName,
+    pub uid: PodUid,
+    pub ip: Option<String>,
+    pub location: Location,
+    pub ready: bool,
+    pub terminating: bool,
+    /// Its sidecar is on the line now. What was said before a lost connection counts for nothing.
+    pub connected: bool,
+    pub valkey: Valkey,
+    /// The latest answer to ReadView on this connection. `NodeFacts::summary` is then at least as new as this view's.
+    pub view: Option<NodeView>,
+    /// A command of ours is being carried out there; it gets no other meanwhile.
+    pub busy: bool,
+    /// The latest answer to a command other than Probe and ReadView, or a failed one of those.
+    pub answer: Option<Answered>,
+}
+
+/// What the sidecar says of its Valkey.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Valkey {
+    Unknown,
+    /// The process is not there: seen by the sidecar beside it.
+    Down {
+        since: Timestamp,
+        /// Its node id when it was last heard, if it was.
+        node_id: Option<NodeId>,
+    },
+    /// It waits at the boot gate.
+    Waiting(Boot),
+    Answers(NodeFacts),
+}
+
+/// What is in the data directory of a Valkey that waits at the boot gate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Boot {
+    pub since: Timestamp,
+    pub reason: String,
+    pub last_node_id: Option<NodeId>,
+    pub last_role: Option<Role>,
+    pub has_data: bool,
+    pub clean_stop: bool,
+    pub owned_slots: bool,
+    pub known_replicas: Vec<NodeId>,
+}
+
+/// What a Valkey that answers says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeFacts {
+    pub node_id: NodeId,
+    pub role: Role,
+    pub loading: bool,
+    pub replication_offset: u64,
+    /// Replicas that followed the same primary have the same; offsets compare only then.
+    pub replication_id: Option<String>,
+    pub primary: Option<NodeId>,
+    pub primary_link_up: bool,
+    pub keys: u64,
+    pub started_at: Option<Timestamp>,
+    pub summary: ViewSummary,
+}
+
+/// How a command ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answered {
+    pub at: Timestamp,
+    pub orchestration: String,
+    pub step_version: u64,
+    pub action: Action,
+    pub outcome: Outcome,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Done,
+    /// Nothing was done, and asking again changes nothing.
+    Refused(String),
+    /// It was tried, or no answer came. What is true now has to be read again.
+    Failed(String),
+}

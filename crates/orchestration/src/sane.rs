@@ -1,0 +1,240 @@
+//! A second opinion on a decision, from the bare observation and with none of the planner's code: rules that are never broken.
+//! Pure. The operator asks before it sends; tests ask after every step.
+
+use crate::action::{Action, FailoverMode, Peer, PodCommand, Start};
+use crate::decision::Decision;
+use crate::observation::{Boot, NodeFacts, Observation, Outcome, PodSeen, Valkey};
+use std::collections::BTreeSet;
+use topology::{NodeId, NodeView, Role, SlotSet};
+
+/// A command that must not be sent.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{pod} must not be told to {action}: {rule}")]
+pub struct Violation {
+    pub pod: String,
+    pub action: String,
+    pub rule: String,
+}
+
+pub fn sane(decision: &Decision, seen: &Observation) -> Result<(), Violation> {
+    for command in &decision.commands {
+        check(command, seen).map_err(|rule| Violation {
+            pod: command.pod.to_string(),
+            action: command.action.to_string(),
+            rule: rule.to_owned(),
+        })?;
+    }
+    no_slot_twice(&decision.commands)
+}
+
+fn no_slot_twice(commands: &[PodCommand]) -> Result<(), Violation> {
+    let mut given = SlotSet::default();
+    for command in commands {
+        if let Action::AddSlots(slots) = &command.action {
+            if slots.overlaps(&given) {
+                let (pod, action) = (command.pod.to_string(), command.action.to_string());
+                return Err(Violation { pod, action, rule: "another node is given the same slots".to_owned() });
+            }
+            given = given.union(slots);
+        }
+    }
+    Ok(())
+}
+
+type Verdict = Result<(), &'static str>;
+
+fn check(command: &PodCommand, seen: &Observation) -> Verdict {
+    let pod = seen.pods.iter().find(|pod| pod.uid == command.pod_uid).ok_or("no such pod was seen")?;
+    ensure(pod.name == command.pod, "the pod has another name")?;
+    ensure(pod.connected, "its sidecar is not on the line")?;
+    ensure(!pod.busy, "it is carrying out another command")?;
+    match &command.action {
+        Action::Probe | Action::ReadView => Ok(()),
+        Action::Meet(peers) => peers.iter().try_for_each(|peer| meet(pod, peer, seen)),
+        Action::AddSlots(slots) => add_slots(pod, slots, seen),
+        Action::SetConfigEpoch(_) => {
+            ensure(answers(pod).is_some_and(|facts| facts.role == Role::Primary), "it is no primary")
+        }
+        Action::Replicate(id) => replicate(pod, id, seen),
+        Action::Failover(mode) => failover(pod, *mode, seen),
+        Action::Forget(ids) => ids.iter().try_for_each(|id| forget(id, seen)),
+        Action::OpenGate(start, _) => open_gate(pod, *start, seen),
+    }
+}
+
+fn ensure(holds: bool, rule: &'static str) -> Verdict {
+    if holds { Ok(()) } else { Err(rule) }
+}
+
+fn answers(pod: &PodSeen) -> Option<&NodeFacts> {
+    match &pod.valkey {
+        Valkey::Answers(facts) if pod.connected => Some(facts),
+        _ => None,
+    }
+}
+
+fn answering(seen: &Observation) -> impl Iterator<Item = (&PodSeen, &NodeFacts)> {
+    seen.pods.iter().filter_map(|pod| answers(pod).map(|facts| (pod, facts)))
+}
+
+fn views(seen: &Observation) -> impl Iterator<Item = &NodeView> {
+    answering(seen).filter_map(|(pod, _)| pod.view.as_ref())
+}
+
+fn boot(pod: &PodSeen) -> Option<&Boot> {
+    match &pod.valkey {
+        Valkey::Waiting(boot) if pod.connected => Some(boot),
+        _ => None,
+    }
+}
+
+/// Slots that any view gives to this node.
+fn attributed(id: &NodeId, seen: &Observation) -> SlotSet {
+    let lines = views(seen).filter_map(|view| view.get(id));
+    lines.fold(SlotSet::default(), |slots, node| slots.union(&node.slots))
+}
+
+/// Slots that nodes which answer say are their own.
+fn claimed(seen: &Observation) -> SlotSet {
+    let own = views(seen).filter_map(NodeView::myself);
+    own.fold(SlotSet::default(), |slots, node| slots.union(&node.slots))
+}
+
+fn is_recorded(id: &NodeId, seen: &Observation) -> bool {
+    seen.recorded.iter().flat_map(|shard| &shard.nodes).any(|node| node.node_id == *id)
+}
+
+fn meet(pod: &PodSeen, peer: &Peer, seen: &Observation) -> Verdict {
+    let speaker = answers(pod).ok_or("it does not answer")?;
+    let mut found = answering(seen).filter(|(_, facts)| facts.node_id == peer.node_id);
+    let (other, facts) = found.next().ok_or("the other's own sidecar has not told this node id")?;
+    ensure(found.next().is_none(), "two pods say they are the other")?;
+    ensure(other.name == peer.pod && other.ip.as_deref() == Some(&peer.ip), "the other is not at this address")?;
+    ensure(acquainted(pod, speaker, other, facts, seen), "the two belong to different clusters")
+}
+
+/// One of them is new and empty, or both are on record, or they know each other or a third.
+fn acquainted(one: &PodSeen, left: &NodeFacts, two: &PodSeen, right: &NodeFacts, seen: &Observation) -> bool {
+    let new = |facts: &NodeFacts| facts.keys == 0 && facts.summary.known_nodes <= 1;
+    let both_recorded = is_recorded(&left.node_id, seen) && is_recorded(&right.node_id, seen);
+    let known = |pod: &PodSeen, facts: &NodeFacts| {
+        let others = pod.view.iter().flat_map(|view| view.nodes.iter().filter(|node| !node.handshake));
+        others.map(|node| node.node_id.clone()).chain([facts.node_id.clone()]).collect::<BTreeSet<_>>()
+    };
+    new(left) || new(right) || both_recorded || !known(one, left).is_disjoint(&known(two, right))
+}
+
+fn add_slots(pod: &PodSeen, slots: &SlotSet, seen: &Observation) -> Verdict {
+    let facts = answers(pod).ok_or("it does not answer")?;
+    ensure(facts.role == Role::Primary, "it is a replica")?;
+    ensure(everybody_answers(seen), "not every node is heard: the slots may have an owner with data")?;
+    let own = pod.view.as_ref().and_then(NodeView::myself).map(|node| node.slots.clone()).unwrap_or_default();
+    ensure(!claimed(seen).difference(&own).overlaps(slots), "another node says they are its own")?;
+    let current = |id: &NodeId| *id != facts.node_id && answering(seen).any(|(_, other)| other.node_id == *id);
+    let mut rivals = views(seen).flat_map(|view| &view.nodes).filter(|node| node.slots.overlaps(slots));
+    ensure(!rivals.any(|node| current(&node.node_id)), "a node that answers owns them in another's view")?;
+    let copies = answering(seen).any(|(_, other)| has_copy(other, slots, seen));
+    ensure(!copies, "a replica holds data of these slots")
+}
+
+/// A replica with keys of a node that others say owns such slots.
+fn has_copy(facts: &NodeFacts, slots: &SlotSet, seen: &Observation) -> bool {
+    let primary = facts.primary.as_ref().filter(|_| facts.role == Role::Replica && facts.keys > 0);
+    let gone = |id: &NodeId| !answering(seen).any(|(_, other)| other.node_id == *id);
+    primary.is_some_and(|id| gone(id) && attributed(id, seen).overlaps(slots))
+}
+
+/// Every pod there is and every pod on record.
+fn everybody_answers(seen: &Observation) -> bool {
+    let heard: BTreeSet<_> = answering(seen).map(|(pod, _)| &pod.name).collect();
+    let mut recorded = seen.recorded.iter().flat_map(|shard| &shard.nodes).map(|node| &node.pod);
+    heard.len() == seen.pods.len() && recorded.all(|pod| heard.contains(pod))
+}
+
+fn replicate(pod: &PodSeen, id: &NodeId, seen: &Observation) -> Verdict {
+    let facts = answers(pod).ok_or("it does not answer")?;
+    let owns = facts.summary.slots_mine > 0 || !attributed(&facts.node_id, seen).is_empty();
+    ensure(!owns, "it owns slots")?;
+    let orphan = facts.primary.as_ref().is_none_or(|primary| primary == id || attributed(primary, seen).is_empty());
+    let replaceable = facts.keys == 0 || facts.role == Role::Replica && orphan;
+    ensure(replaceable, "it holds data that may be the only copy")?;
+    let mut primaries = answering(seen).filter(|(_, other)| other.node_id == *id);
+    let primary =
+        primaries.next().map(|(_, other)| other).ok_or("the primary is no node of this cluster that answers")?;
+    ensure(primaries.next().is_none(), "two pods say they are the primary")?;
+    ensure(primary.role == Role::Primary && primary.summary.slots_mine > 0, "the other is no primary with slots")
+}
+
+fn failover(pod: &PodSeen, mode: FailoverMode, seen: &Observation) -> Verdict {
+    ensure(mode != FailoverMode::Takeover, "taking over without a vote is a human's decision")?;
+    let facts = answers(pod).ok_or("it does not answer")?;
+    let primary = facts.primary.as_ref().filter(|_| facts.role == Role::Replica).ok_or("it is no replica")?;
+    if mode == FailoverMode::Coordinated {
+        return Ok(());
+    }
+    ensure(!answering(seen).any(|(_, other)| other.node_id == *primary), "its primary answers")?;
+    ensure(is_dead(primary, seen), "nobody who knows says that its primary is dead")?;
+    let better =
+        answering(seen).any(|(other, rival)| rival.primary.as_ref() == Some(primary) && is_better(other, rival, facts));
+    ensure(!better, "another replica has more of the data")
+}
+
+/// It can take over now, has the same history, and more of it.
+fn is_better(pod: &PodSeen, rival: &NodeFacts, chosen: &NodeFacts) -> bool {
+    let refused = pod
+        .answer
+        .as_ref()
+        .is_some_and(|answer| matches!(answer.action, Action::Failover(_)) && !matches!(answer.outcome, Outcome::Done));
+    let able = rival.role == Role::Replica && !rival.loading && !pod.busy && !pod.terminating && !refused;
+    let comparable = rival.replication_id.is_some() && rival.replication_id == chosen.replication_id;
+    able && comparable && rival.replication_offset > chosen.replication_offset
+}
+
+/// By the sidecar beside it, by the pod that now runs another node, or by most primaries' word.
+fn is_dead(id: &NodeId, seen: &Observation) -> bool {
+    let recorded = |pod: &PodSeen| {
+        let mut nodes = seen.recorded.iter().flat_map(|shard| &shard.nodes);
+        nodes.any(|node| node.node_id == *id && node.pod == pod.name)
+    };
+    let attested = seen.pods.iter().any(|pod| match &pod.valkey {
+        _ if !pod.connected => false,
+        Valkey::Down { node_id, .. } => node_id.as_ref() == Some(id) || node_id.is_none() && recorded(pod),
+        Valkey::Waiting(boot) => boot.last_node_id.as_ref() == Some(id),
+        Valkey::Answers(_) => recorded(pod),
+        Valkey::Unknown => false,
+    });
+    let primaries = views(seen).filter(|view| view.myself().is_some_and(|node| node.role == Role::Primary));
+    let (failed, lives): (Vec<_>, Vec<_>) =
+        primaries.filter_map(|view| view.get(id)).partition(|node| node.failing || !node.link_up);
+    attested || failed.len() > lives.len()
+}
+
+fn forget(id: &NodeId, seen: &Observation) -> Verdict {
+    ensure(!answering(seen).any(|(_, facts)| facts.node_id == *id), "it is a node of a pod that answers")?;
+    let waits = seen.pods.iter().filter_map(boot).any(|boot| boot.last_node_id.as_ref() == Some(id));
+    ensure(!waits, "it waits to start")?;
+    ensure(attributed(id, seen).is_empty(), "it owns slots")?;
+    ensure(!answering(seen).any(|(_, facts)| facts.primary.as_ref() == Some(id)), "it has replicas")?;
+    let connected = views(seen).filter_map(|view| view.get(id)).any(|node| node.link_up && !node.failing);
+    ensure(!connected, "it answers somewhere")?;
+    let mut recorded = seen.recorded.iter().flat_map(|shard| &shard.nodes).filter(|node| node.node_id == *id);
+    let heard = recorded.all(|node| answering(seen).any(|(pod, _)| pod.name == node.pod));
+    ensure(heard, "its pod is not heard: it may come back")
+}
+
+fn open_gate(pod: &PodSeen, start: Start, seen: &Observation) -> Verdict {
+    let boot = boot(pod).ok_or("it does not wait at the gate")?;
+    ensure(start == Start::AsIs || !boot.has_data, "it has data, which starting as a new node would set aside")?;
+    if !boot.owned_slots || boot.has_data || boot.last_role == Some(Role::Replica) {
+        return Ok(());
+    }
+    let id = boot.last_node_id.as_ref();
+    let copies = answering(seen).any(|(_, facts)| facts.role == Role::Replica && facts.primary.as_ref() == id);
+    ensure(!copies, "it lost its data and a replica has a copy")?;
+    let silent = seen.pods.iter().any(|pod| !pod.connected || matches!(pod.valkey, Valkey::Unknown));
+    let replaced = id.is_some_and(|id| {
+        let shard = seen.recorded.iter().find(|shard| shard.nodes.iter().any(|node| node.node_id == *id));
+        shard.is_some_and(|shard| shard.slots.difference(&claimed(seen)).is_empty())
+    });
+    ensure(replaced || !silent, "it lost its data and a node that is not heard may have a copy")
+}

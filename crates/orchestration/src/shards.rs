@@ -1,0 +1,105 @@
+//! The shards as they are now, for the status: what the nodes say, and for those not heard what was last recorded. Pure.
+
+use crate::findings::in_sync;
+use crate::ghosts;
+use crate::picture::{Member, Picture, Standing};
+use crate::record::{NodeWord, ShardNode, ShardStatus};
+use std::collections::{BTreeMap, BTreeSet};
+use topology::{NodeId, PodName, Role, ShardId, SlotSet};
+
+/// Unchanged while the nodes have not said enough. The first record is made of a whole cluster.
+pub(crate) fn shards(picture: &Picture, settled: bool) -> Vec<ShardStatus> {
+    let owners = picture.ownership();
+    let covered = picture.owners().iter().fold(SlotSet::default(), |all, owner| all.union(&picture.slots(owner)));
+    let first = picture.recorded.is_empty();
+    if !settled || owners.is_empty() || first && !covered.is_all() {
+        return picture.recorded.to_vec();
+    }
+    let mut ids = BTreeSet::new();
+    let mut shards: Vec<ShardStatus> = owners.iter().map(|(id, slots)| shard(picture, id, slots, &mut ids)).collect();
+    keep_unplaced(picture, &mut shards);
+    shards.sort_by_key(|shard| shard.slots.ranges().first().map(|range| range.first));
+    shards
+}
+
+fn shard(picture: &Picture, id: &NodeId, slots: &SlotSet, taken: &mut BTreeSet<ShardId>) -> ShardStatus {
+    let before = picture.recorded_shard(id).filter(|shard| !taken.contains(&shard.id));
+    let overlap = || picture.recorded.iter().find(|shard| shard.slots.overlaps(slots) && !taken.contains(&shard.id));
+    let before = before.or_else(overlap);
+    let name = before.map(|shard| shard.id.clone()).unwrap_or_else(|| free_name(picture, taken));
+    taken.insert(name.clone());
+    let primary = picture.by_id(id);
+    let heard = primary.and_then(|member| member.facts()).and_then(|facts| facts.replication_id.clone());
+    let replication_id = heard.or_else(|| before.and_then(|shard| shard.replication_id.clone()));
+    let mut nodes: Vec<ShardNode> = node(picture, id, Role::Primary).into_iter().collect();
+    let replicas = picture.replicas_of(id);
+    nodes.extend(
+        replicas
+            .iter()
+            .filter(|member| member.belongs())
+            .filter_map(|member| member.id().and_then(|id| node(picture, id, Role::Replica))),
+    );
+    ShardStatus { id: name, slots: slots.clone(), replication_id, nodes }
+}
+
+fn free_name(picture: &Picture, taken: &BTreeSet<ShardId>) -> ShardId {
+    let used = |name: &ShardId| taken.contains(name) || picture.recorded.iter().any(|shard| shard.id == *name);
+    (0..).map(|number| ShardId::new(format!("shard-{number}"))).find(|name| !used(name)).unwrap_or_default()
+}
+
+fn node(picture: &Picture, id: &NodeId, role: Role) -> Option<ShardNode> {
+    let pod = picture.by_id(id).map(|member| member.name()).or_else(|| picture.recorded_pod(id))?;
+    Some(ShardNode { pod: pod.clone(), node_id: id.clone(), role, state: word(picture, id, pod) })
+}
+
+fn word(picture: &Picture, id: &NodeId, pod: &PodName) -> NodeWord {
+    let answering = picture.by_id(id);
+    if let Some(member) = answering {
+        let synced = member.is(Role::Primary) || in_sync(&member);
+        return if synced { NodeWord::Online } else { NodeWord::Syncing };
+    }
+    match picture.by_name(pod).map(|member| (member.standing, member.id().is_some())) {
+        Some((_, true)) => NodeWord::Lost,
+        Some((Standing::Down | Standing::Waiting, _)) => NodeWord::Down,
+        _ => NodeWord::Unknown,
+    }
+}
+
+/// Recorded nodes that are in no shard now (silent, or replicas of a node that is gone) stay where they were until forgotten.
+fn keep_unplaced(picture: &Picture, shards: &mut [ShardStatus]) {
+    for recorded in picture.recorded {
+        for unplaced in recorded.nodes.iter().filter(|node| !is_forgotten(picture, node)) {
+            let placed = shards.iter().any(|shard| shard.nodes.iter().any(|node| node.node_id == unplaced.node_id));
+            let slots = |shard: &&mut ShardStatus| shard.id == recorded.id || shard.slots.overlaps(&recorded.slots);
+            let home = shards.iter_mut().find(slots).filter(|_| !placed);
+            if let Some(shard) = home {
+                let state = word(picture, &unplaced.node_id, &unplaced.pod);
+                shard.nodes.push(ShardNode { role: Role::Replica, state, ..unplaced.clone() });
+            }
+        }
+    }
+}
+
+/// Its pod runs another node and nobody knows it any more.
+fn is_forgotten(picture: &Picture, node: &ShardNode) -> bool {
+    ghosts::successor(picture, &node.node_id).is_some() && !picture.map.is_known(&node.node_id)
+}
+
+/// Who gets which role label: the pod's own word, where it does not contradict another's with a higher epoch.
+pub(crate) fn roles(picture: &Picture) -> BTreeMap<PodName, Role> {
+    let conflicts = picture.map.conflicts();
+    let beaten = |member: &Member| {
+        conflicts.iter().any(|conflict| {
+            let (one, two) = (picture.map.config_epoch(&conflict.one), picture.map.config_epoch(&conflict.two));
+            let loser = if one < two { &conflict.one } else { &conflict.two };
+            member.has_id(loser)
+        })
+    };
+    let ours = picture.members.iter().filter(|member| member.standing == Standing::Ours && !beaten(member));
+    let role = |member: &Member| match member.facts()?.role {
+        Role::Replica => Some((member.name().clone(), Role::Replica)),
+        Role::Primary if picture.slots(member).is_empty() => None,
+        Role::Primary => Some((member.name().clone(), Role::Primary)),
+    };
+    ours.filter_map(role).collect()
+}

@@ -1,0 +1,171 @@
+//! One Valkey process: what it is, what it holds, what it believes of the others. Pure data and small rules.
+
+use jiff::Timestamp;
+use std::collections::{BTreeMap, BTreeSet};
+use topology::{NodeId, NodeView, Role, SlotSet, ViewSummary, ViewedNode};
+
+/// What a node believes of another.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    pub ip: String,
+    pub role: Role,
+    pub primary: Option<NodeId>,
+    pub slots: SlotSet,
+    pub config_epoch: u64,
+    pub failing: bool,
+    pub possibly_failing: bool,
+    pub failed_at: u64,
+    pub heard_at: u64,
+    pub link_up: bool,
+    pub pod: String,
+}
+
+#[derive(Clone, Debug)]
+pub struct Node {
+    pub id: NodeId,
+    pub pod: String,
+    pub ip: String,
+    pub role: Role,
+    pub primary: Option<NodeId>,
+    pub slots: SlotSet,
+    pub config_epoch: u64,
+    pub current_epoch: u64,
+    pub keys: BTreeSet<u32>,
+    pub offset: u64,
+    pub replication_id: u64,
+    pub second_replication_id: u64,
+    pub link_up: bool,
+    /// A full copy of the primary's data is under way until then.
+    pub syncing_until: Option<u64>,
+    pub started_at: u64,
+    pub voted_epoch: u64,
+    pub voted_at: BTreeMap<NodeId, u64>,
+    pub peers: BTreeMap<NodeId, Peer>,
+    /// Addresses that were met and have not answered, and until when they are tried.
+    pub meeting: BTreeMap<String, u64>,
+    /// Forgotten ids and until when they stay so.
+    pub forgotten: BTreeMap<NodeId, u64>,
+    pub election_at: Option<u64>,
+}
+
+impl Node {
+    pub fn new(id: NodeId, pod: &str, ip: &str, replication_id: u64, now: u64) -> Node {
+        Node {
+            id,
+            pod: pod.to_owned(),
+            ip: ip.to_owned(),
+            role: Role::Primary,
+            primary: None,
+            slots: SlotSet::default(),
+            config_epoch: 0,
+            current_epoch: 0,
+            keys: BTreeSet::new(),
+            offset: 0,
+            replication_id,
+            second_replication_id: 0,
+            link_up: false,
+            syncing_until: None,
+            started_at: now,
+            voted_epoch: 0,
+            voted_at: BTreeMap::new(),
+            peers: BTreeMap::new(),
+            meeting: BTreeMap::new(),
+            forgotten: BTreeMap::new(),
+            election_at: None,
+        }
+    }
+
+    pub fn owns(&self, slot: u16) -> bool {
+        self.role == Role::Primary && self.slots.contains(slot)
+    }
+
+    /// Primaries with slots as this node knows them: the electorate.
+    pub fn electorate(&self) -> usize {
+        let others = self.peers.values().filter(|peer| peer.role == Role::Primary && !peer.slots.is_empty()).count();
+        others + usize::from(self.role == Role::Primary && !self.slots.is_empty())
+    }
+
+    pub fn become_replica_of(&mut self, primary: &NodeId) {
+        self.role = Role::Replica;
+        self.primary = Some(primary.clone());
+        self.slots = SlotSet::default();
+        self.link_up = false;
+        self.election_at = None;
+    }
+
+    fn assigned(&self) -> SlotSet {
+        self.peers.values().fold(self.slots.clone(), |all, peer| all.union(&peer.slots))
+    }
+
+    fn state_ok(&self) -> bool {
+        let lives = |peer: &&Peer| {
+            peer.role == Role::Primary && !peer.slots.is_empty() && !peer.failing && !peer.possibly_failing
+        };
+        let reachable = self.peers.values().filter(lives).count() + usize::from(!self.slots.is_empty());
+        self.electorate() > 0 && reachable * 2 > self.electorate()
+    }
+
+    pub fn summary(&self) -> ViewSummary {
+        let mut owners: Vec<String> = self.peers.iter().map(|(id, peer)| format!("{id}={}", peer.slots)).collect();
+        owners.push(format!("{}={}", self.id, self.slots));
+        owners.retain(|owner| !owner.ends_with('='));
+        owners.sort();
+        ViewSummary {
+            state_ok: self.state_ok(),
+            current_epoch: self.current_epoch,
+            my_epoch: self.config_epoch,
+            known_nodes: u32::try_from(self.peers.len() + 1).unwrap_or(u32::MAX),
+            primaries: u32::try_from(self.electorate()).unwrap_or(u32::MAX),
+            failing_nodes: u32::try_from(self.peers.values().filter(|peer| peer.failing).count()).unwrap_or(u32::MAX),
+            slots_assigned: self.assigned().count(),
+            slots_mine: self.slots.count(),
+            slots_digest: owners.join(";").into_bytes(),
+        }
+    }
+
+    pub fn view(&self, read_at: Timestamp) -> NodeView {
+        let myself = ViewedNode {
+            node_id: self.id.clone(),
+            ip: self.ip.clone(),
+            hostname: Some(hostname(&self.pod)),
+            role: self.role,
+            myself: true,
+            failing: false,
+            possibly_failing: false,
+            handshake: false,
+            link_up: true,
+            primary: self.primary.clone(),
+            config_epoch: self.config_epoch,
+            slots: self.slots.clone(),
+        };
+        let others = self.peers.iter().map(|(id, peer)| line(id, peer));
+        NodeView { read_at, summary: self.summary(), nodes: [myself].into_iter().chain(others).collect() }
+    }
+}
+
+fn line(id: &NodeId, peer: &Peer) -> ViewedNode {
+    ViewedNode {
+        node_id: id.clone(),
+        ip: peer.ip.clone(),
+        hostname: Some(hostname(&peer.pod)),
+        role: peer.role,
+        myself: false,
+        failing: peer.failing,
+        possibly_failing: peer.possibly_failing,
+        handshake: false,
+        link_up: peer.link_up,
+        primary: peer.primary.clone(),
+        config_epoch: peer.config_epoch,
+        slots: peer.slots.clone(),
+    }
+}
+
+fn hostname(pod: &str) -> String {
+    let cluster = pod.rsplit_once('-').map_or(pod, |(cluster, _)| cluster);
+    format!("{pod}.{cluster}-headless.test.svc")
+}
+
+/// The slot of a key.
+pub fn slot(key: u32) -> u16 {
+    u16::try_from(key.wrapping_mul(2_654_435_761) >> 18).unwrap_or_default()
+}

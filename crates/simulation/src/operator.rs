@@ -1,0 +1,368 @@
+//! An operator that hears sidecars, decides, commands, and forgets everything but the status when it is killed. In memory.
+
+use crate::node::Node;
+use crate::pod::{Pod, Process};
+use crate::world::{Setup, TICK, World};
+use orchestration::{
+    Action, Answered, Boot, Decision, FindingKind, NodeFacts, Observation, Orchestration, Outcome, PodCommand, PodSeen,
+    Queued, ShardStatus, Valkey, Wanted, decide, sane,
+};
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+use topology::{Location, NodeView, PodName, PodUid, Role};
+
+/// What goes wrong between operator and sidecars, each as a chance of one in so many; 0 is never.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Faults {
+    /// A command does not arrive.
+    pub lost_command: u32,
+    /// A command is carried out and its answer does not arrive.
+    pub lost_answer: u32,
+    /// A heartbeat is late by a tick; several times over, it is late by more.
+    pub late_word: u32,
+    /// Commands take up to this many milliseconds longer.
+    pub delay: u64,
+    /// A view is told as it was at the last telling.
+    pub stale_view: u32,
+}
+
+#[derive(Default)]
+struct Heard {
+    facts: Option<NodeFacts>,
+    /// The id it last told, for when it is down.
+    last_id: Option<topology::NodeId>,
+    view: Option<NodeView>,
+    answer: Option<Answered>,
+}
+
+/// Commands on their way to one pod.
+struct Flight {
+    uid: u64,
+    pod: String,
+    actions: VecDeque<Action>,
+    next_at: u64,
+    fence: (String, u64),
+}
+
+/// What is in the status of the resource.
+#[derive(Clone, Default)]
+pub struct Durable {
+    pub shards: Vec<ShardStatus>,
+    pub orchestration: Option<Orchestration>,
+    pub queue: Vec<Queued>,
+}
+
+pub struct Operator {
+    pub cluster: String,
+    pub wanted: Wanted,
+    pub durable: Durable,
+    pub decision: Decision,
+    pub faults: Faults,
+    /// It is killed right after its n-th decision that changes something.
+    pub killed_after: Option<usize>,
+    /// Decisions that changed something, since the beginning.
+    pub acted: usize,
+    pub transcript: Vec<String>,
+    heard: BTreeMap<u64, Heard>,
+    flights: Vec<Flight>,
+    absent_until: u64,
+    told: String,
+    /// Something was heard since the last decision.
+    stirred: bool,
+    /// When to decide again if nothing is heard.
+    look_at: u64,
+    /// The pods as the API server shows them.
+    pods: String,
+}
+
+impl Operator {
+    pub fn new(setup: &Setup) -> Operator {
+        let wanted = Wanted {
+            masters: setup.masters,
+            replicas_per_master: setup.replicas,
+            persistent: setup.persistent,
+            node_timeout: Duration::from_secs(5),
+        };
+        Operator {
+            cluster: setup.name.to_owned(),
+            wanted,
+            durable: Durable::default(),
+            decision: Decision::default(),
+            faults: Faults::default(),
+            killed_after: None,
+            acted: 0,
+            transcript: Vec::new(),
+            heard: BTreeMap::new(),
+            flights: Vec::new(),
+            absent_until: 0,
+            told: String::new(),
+            stirred: true,
+            look_at: 0,
+            pods: String::new(),
+        }
+    }
+
+    pub fn step(&mut self, world: &mut World) -> Result<(), String> {
+        if world.now < self.absent_until {
+            return Ok(());
+        }
+        self.listen(world);
+        self.fly(world);
+        self.decision.commands.clear();
+        if !std::mem::take(&mut self.stirred) && world.now < self.look_at {
+            return Ok(());
+        }
+        let seen = self.observe(world);
+        let durable = &self.durable;
+        let decision = decide(&self.wanted, &seen, durable.orchestration.as_ref(), &durable.queue, world.timestamp());
+        sane(&decision, &seen).map_err(|violation| format!("{} ms: {violation}", world.now))?;
+        let pause = decision.look_again.and_then(|pause| u64::try_from(pause.as_millis()).ok());
+        self.look_at = pause.map_or(u64::MAX, |pause| world.now + pause);
+        self.tell(world.now, &decision);
+        self.send(world, &decision);
+        let acts = decision.commands.iter().any(|command| !command.action.is_reading());
+        self.acted += usize::from(acts);
+        if acts && self.killed_after == Some(self.acted) {
+            self.kill(world, 2_000);
+            return Ok(());
+        }
+        self.durable = Durable {
+            shards: decision.shards.clone(),
+            orchestration: decision.orchestration.clone(),
+            queue: decision.queue.clone(),
+        };
+        self.decision = decision;
+        Ok(())
+    }
+
+    /// The operator dies; the next one knows the status only. Commands on their way arrive or do not.
+    pub fn kill(&mut self, world: &mut World, absence: u64) {
+        self.transcript.push(format!("{:>7} ms  the operator is killed", world.now));
+        for flight in std::mem::take(&mut self.flights) {
+            if world.chance.bool() {
+                flight.actions.iter().for_each(|action| drop(world.execute(&flight.pod, action)));
+            }
+        }
+        self.heard.clear();
+        self.stirred = true;
+        self.absent_until = world.now + absence;
+    }
+
+    pub fn healthy(&self) -> bool {
+        let findings = [FindingKind::SlotsCovered, FindingKind::ReplicasInSync, FindingKind::ViewsAgree];
+        findings.iter().all(|kind| self.decision.is(*kind)) && self.decision.orchestration.is_none()
+    }
+
+    pub fn blocked(&self) -> bool {
+        self.decision.is(FindingKind::Degraded)
+    }
+
+    fn pods<'w>(&self, world: &'w World) -> Vec<&'w Pod> {
+        let prefix = format!("{}-", self.cluster);
+        world.pods.values().filter(|pod| pod.name.starts_with(&prefix)).collect()
+    }
+
+    fn unlucky(world: &mut World, chance: u32) -> bool {
+        chance > 0 && world.chance.u32(..chance) == 0
+    }
+
+    /// Sidecars speak when something changed, a moment later.
+    fn listen(&mut self, world: &mut World) {
+        let mut present = Vec::new();
+        let shown = |pod: &&Pod| format!("{} {} {:?};", pod.uid, pod.ip, std::mem::discriminant(&pod.process));
+        let pods: String = self.pods(world).iter().map(shown).collect();
+        self.stirred |= pods != self.pods;
+        self.pods = pods;
+        let words: Vec<(u64, bool, Option<NodeFacts>)> = self.pods(world).iter().map(|pod| word(world, pod)).collect();
+        for (uid, connected, facts) in words {
+            if !connected {
+                self.stirred |= self.heard.remove(&uid).is_some();
+                continue;
+            }
+            present.push(uid);
+            let late = Self::unlucky(world, self.faults.late_word);
+            self.stirred |= !self.heard.contains_key(&uid);
+            let heard = self.heard.entry(uid).or_default();
+            let changed =
+                heard.facts.as_ref().zip(facts.as_ref()).is_none_or(|(old, new)| matters(old) != matters(new));
+            let changed = changed && (heard.facts.is_some() || facts.is_some());
+            if changed && !late {
+                self.stirred = true;
+                heard.last_id = facts.as_ref().map(|facts| facts.node_id.clone()).or(heard.last_id.take());
+                heard.facts = facts;
+            }
+        }
+        self.heard.retain(|uid, _| present.contains(uid));
+        self.flights.retain(|flight| present.contains(&flight.uid));
+    }
+
+    fn fly(&mut self, world: &mut World) {
+        let (mut flights, now) = (std::mem::take(&mut self.flights), world.now);
+        for flight in flights.iter_mut().filter(|flight| flight.next_at <= now) {
+            while !flight.actions.is_empty() {
+                self.land(world, flight);
+            }
+        }
+        flights.retain(|flight| !flight.actions.is_empty());
+        self.flights = flights;
+    }
+
+    /// Carries out the next command of a pod and hears the answer, or not.
+    fn land(&mut self, world: &mut World, flight: &mut Flight) {
+        let Some(action) = flight.actions.pop_front() else { return };
+        let arrives = !Self::unlucky(world, self.faults.lost_command);
+        let done = if arrives { world.execute(&flight.pod, &action) } else { Outcome::Done };
+        let answered = arrives && !Self::unlucky(world, self.faults.lost_answer);
+        let outcome = if answered { done } else { Outcome::Failed("no answer".to_owned()) };
+        if outcome != Outcome::Done {
+            flight.actions.clear();
+        }
+        self.answer(world, flight, action, outcome);
+    }
+
+    fn answer(&mut self, world: &mut World, flight: &Flight, action: Action, outcome: Outcome) {
+        self.stirred = true;
+        let stale = Self::unlucky(world, self.faults.stale_view);
+        let node = world.node(&flight.pod);
+        let Some(heard) = self.heard.get_mut(&flight.uid) else { return };
+        if let Some(node) = node.filter(|_| outcome == Outcome::Done) {
+            if action == Action::ReadView && !(stale && heard.view.is_some()) {
+                heard.view = Some(node.view(world.timestamp()));
+            }
+            heard.facts = Some(facts(world, node));
+            heard.last_id = Some(node.id.clone());
+        }
+        let (orchestration, step_version) = flight.fence.clone();
+        let reads = action.is_reading();
+        if !reads || outcome != Outcome::Done {
+            heard.answer = Some(Answered { at: world.timestamp(), orchestration, step_version, action, outcome });
+        } else if heard.answer.as_ref().is_some_and(|answer| answer.action.is_reading()) {
+            heard.answer = None;
+        }
+    }
+
+    fn observe(&self, world: &World) -> Observation {
+        let pods = self.pods(world).into_iter().map(|pod| self.seen(world, pod)).collect();
+        Observation { pods, recorded: self.durable.shards.clone() }
+    }
+
+    fn seen(&self, world: &World, pod: &Pod) -> PodSeen {
+        let heard = self.heard.get(&pod.uid);
+        let connected = heard.is_some();
+        let answering = heard.and_then(|heard| heard.facts.clone()).filter(|_| pod.node().is_some());
+        let valkey = match (&pod.process, answering) {
+            (_, Some(facts)) => Valkey::Answers(facts),
+            (Process::Gate(since), _) if connected => Valkey::Waiting(boot(world, pod, *since)),
+            (Process::Starting(_), _) if connected => Valkey::Down {
+                since: stamp(world, pod.died_at),
+                node_id: heard.and_then(|heard| heard.last_id.clone()),
+            },
+            _ => Valkey::Unknown,
+        };
+        PodSeen {
+            name: PodName::new(&pod.name),
+            uid: PodUid::new(pod.uid.to_string()),
+            ip: Some(pod.ip.clone()),
+            location: Location {
+                node: Some(pod.kubernetes_node.clone()),
+                zone: Some(pod.zone.clone()).filter(|z| !z.is_empty()),
+            },
+            ready: pod.node().is_some(),
+            terminating: false,
+            connected,
+            valkey,
+            view: heard.and_then(|heard| heard.view.clone()),
+            busy: self.flights.iter().any(|flight| flight.uid == pod.uid),
+            answer: heard.and_then(|heard| heard.answer.clone()),
+        }
+    }
+
+    fn send(&mut self, world: &mut World, decision: &Decision) {
+        let (id, version) = decision.fence();
+        let fence = (id.to_owned(), version);
+        let mut batches: BTreeMap<(String, u64), VecDeque<Action>> = BTreeMap::new();
+        for PodCommand { pod, pod_uid, action } in &decision.commands {
+            let uid = pod_uid.as_str().parse().unwrap_or_default();
+            batches.entry((pod.to_string(), uid)).or_default().push_back(action.clone());
+        }
+        for ((pod, uid), actions) in batches {
+            let late = if self.faults.delay == 0 { 0 } else { world.chance.u64(..self.faults.delay) };
+            let next_at = world.now + TICK + late;
+            self.flights.push(Flight { uid, pod, actions, next_at, fence: fence.clone() });
+        }
+    }
+
+    /// Notes what changed for the reader of the transcript.
+    fn tell(&mut self, now: u64, decision: &Decision) {
+        let acts = decision.commands.iter().filter(|command| !command.action.is_reading());
+        let step = decision.orchestration.as_ref().map(|running| format!("{:?}/{:?}", running.kind, running.step));
+        let step = step.unwrap_or_else(|| "idle".to_owned());
+        for event in &decision.events {
+            self.transcript.push(format!("{now:>7} ms  event {}", event.reason));
+        }
+        for command in acts {
+            self.transcript.push(format!("{now:>7} ms  {step}: {}: {}", command.pod, command.action));
+        }
+        let waits = decision.plan.join(" | ");
+        if waits != self.told && waits.contains("waiting for:") {
+            self.transcript.push(format!("{now:>7} ms  plan: {waits}"));
+        }
+        self.told = waits;
+    }
+}
+
+fn word(world: &World, pod: &Pod) -> (u64, bool, Option<NodeFacts>) {
+    let connected = pod.sidecar && !world.cut.contains(&pod.kubernetes_node) && !matches!(pod.process, Process::Broken);
+    (pod.uid, connected, pod.node().map(|node| facts(world, node)))
+}
+
+/// What makes a sidecar speak before its heartbeat is due.
+fn matters(facts: &NodeFacts) -> impl PartialEq + use<'_> {
+    (
+        &facts.node_id,
+        facts.role,
+        &facts.primary,
+        facts.primary_link_up,
+        &facts.summary,
+        facts.keys == 0,
+        facts.started_at,
+    )
+}
+
+fn facts(world: &World, node: &Node) -> NodeFacts {
+    NodeFacts {
+        node_id: node.id.clone(),
+        role: node.role,
+        loading: node.syncing_until.is_some(),
+        replication_offset: node.offset,
+        replication_id: Some(format!("{:016x}", node.replication_id)),
+        primary: node.primary.clone(),
+        primary_link_up: node.link_up,
+        keys: u64::try_from(node.keys.len()).unwrap_or(u64::MAX),
+        started_at: Some(stamp(world, node.started_at)),
+        summary: node.summary(),
+    }
+}
+
+fn boot(world: &World, pod: &Pod, since: u64) -> Boot {
+    let was = pod.disk.node.as_ref();
+    let replicas = was.map(|was| {
+        let follows = was.peers.iter().filter(|(_, peer)| peer.primary.as_ref() == Some(&was.id));
+        follows.map(|(id, _)| id.clone()).collect()
+    });
+    Boot {
+        since: stamp(world, since),
+        reason: "it was a primary and did not hand over".to_owned(),
+        last_node_id: was.map(|was| was.id.clone()),
+        last_role: was.map(|was| was.role),
+        has_data: pod.disk.data.is_some(),
+        clean_stop: false,
+        owned_slots: was.is_some_and(|was| was.role == Role::Primary && !was.slots.is_empty()),
+        known_replicas: replicas.unwrap_or_default(),
+    }
+}
+
+fn stamp(world: &World, at: u64) -> jiff::Timestamp {
+    let back = i64::try_from(world.now.saturating_sub(at)).unwrap_or_default();
+    world.timestamp() - jiff::SignedDuration::from_millis(back)
+}

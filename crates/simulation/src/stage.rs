@@ -1,0 +1,112 @@
+//! A world with its operators, run until something is true; the oracle is asked after every tick. In memory.
+
+use crate::operator::Operator;
+use crate::world::{Setup, TICK, World};
+
+pub struct Stage {
+    pub world: World,
+    pub operators: Vec<Operator>,
+}
+
+impl Stage {
+    pub fn new(seed: u64, setups: &[Setup]) -> Stage {
+        let mut world = World::new(seed);
+        setups.iter().for_each(|setup| world.add(setup));
+        Stage { world, operators: setups.iter().map(Operator::new).collect() }
+    }
+
+    pub fn tick(&mut self) -> Result<(), String> {
+        self.world.tick();
+        for operator in &mut self.operators {
+            operator.step(&mut self.world)?;
+        }
+        let lost = self.world.lost();
+        if !lost.is_empty() {
+            return Err(format!("{} ms: nobody holds keys {lost:?}", self.world.now));
+        }
+        self.world
+            .mixed()
+            .map_or(Ok(()), |pod| Err(format!("{} ms: {pod} knows a node of another cluster", self.world.now)))
+    }
+
+    pub fn run(&mut self, milliseconds: u64) -> Result<(), String> {
+        (0..milliseconds / TICK).try_for_each(|_| self.tick())
+    }
+
+    /// Runs until every operator says its cluster is whole; how long that took.
+    pub fn until_healthy(&mut self, limit: u64) -> Result<u64, String> {
+        let start = self.world.now;
+        self.tick()?;
+        while !self.operators.iter().all(Operator::healthy) {
+            if self.world.now > start + limit {
+                return Err(self.complaint());
+            }
+            self.tick()?;
+        }
+        let contested = self.operators.iter().any(|operator| self.world.contested(&operator.cluster));
+        if contested { Err("a slot has two owners".to_owned()) } else { Ok(self.world.now - start) }
+    }
+
+    /// Runs on and fails if anybody is told anything.
+    pub fn stays_still(&mut self, milliseconds: u64) -> Result<(), String> {
+        for _ in 0..milliseconds / TICK {
+            self.tick()?;
+            let busy = self.operators.iter().find(|operator| !operator.decision.commands.is_empty());
+            if let Some(operator) = busy {
+                return Err(format!("{} ms: not still: {:?}", self.world.now, operator.decision.commands));
+            }
+        }
+        Ok(())
+    }
+
+    /// A line in the first cluster's transcript.
+    pub fn note(&mut self, text: &str) {
+        let line = format!("{:>7} ms  -- {text}", self.world.now);
+        self.operators.iter_mut().take(1).for_each(|operator| operator.transcript.push(line.clone()));
+    }
+
+    /// Why it is not whole, for whoever reads a failed test.
+    pub fn complaint(&self) -> String {
+        let say = |operator: &Operator| {
+            let findings: Vec<String> = operator
+                .decision
+                .findings
+                .iter()
+                .map(|f| format!("{:?}={:?} {}", f.kind, f.status, f.message))
+                .collect();
+            let last = operator.transcript.iter().rev().take(40).rev().cloned().collect::<Vec<_>>().join("\n");
+            format!(
+                "{last}\nrunning {:?}\nplan {:?}\n{}",
+                operator.decision.orchestration,
+                operator.decision.plan,
+                findings.join("\n")
+            )
+        };
+        let nodes = self.world.pods.values().map(|pod| match pod.node() {
+            Some(n) => format!(
+                "{} {} {:?} of {:?} slots {} keys {} knows {}",
+                pod.name,
+                n.id.short(),
+                n.role,
+                n.primary.as_ref().map(|id| id.short().to_owned()),
+                n.slots,
+                n.keys.len(),
+                n.peers.len()
+            ),
+            None => format!(
+                "{} {:?}",
+                pod.name,
+                match pod.process {
+                    crate::Process::Gate(_) => "gate",
+                    _ => "not running",
+                }
+            ),
+        });
+        let nodes = nodes.collect::<Vec<_>>().join("\n");
+        format!(
+            "{} ms: not whole\n{}\n{nodes}",
+            self.world.now,
+            self.operators.iter().map(say).collect::<Vec<_>>().join("\n")
+        )
+    }
+}

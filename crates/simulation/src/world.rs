@@ -1,0 +1,216 @@
+//! Everything there is: pods of one or two clusters on one network, and the passing of time. In memory.
+
+use crate::node::{Node, slot};
+use crate::pod::{Data, Disk, Pod, Process};
+use jiff::Timestamp;
+use std::collections::{BTreeMap, BTreeSet};
+use topology::{NodeId, Role};
+
+/// One step of time, in milliseconds.
+pub const TICK: u64 = 50;
+
+/// One cluster to start with.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    pub name: &'static str,
+    pub masters: usize,
+    pub replicas: usize,
+    pub persistent: bool,
+    pub kubernetes_nodes: usize,
+    pub zones: usize,
+}
+
+impl Default for Setup {
+    fn default() -> Setup {
+        Setup { name: "cache", masters: 3, replicas: 1, persistent: true, kubernetes_nodes: 3, zones: 0 }
+    }
+}
+
+pub struct World {
+    pub now: u64,
+    pub pods: BTreeMap<String, Pod>,
+    pub chance: fastrand::Rng,
+    /// Kubernetes nodes that are cut off from all others.
+    pub cut: BTreeSet<String>,
+    pub node_timeout: u64,
+    pub persistent: bool,
+    /// Keys that were acknowledged and that nobody may lose.
+    pub acknowledged: BTreeSet<u32>,
+    next: u64,
+}
+
+impl World {
+    pub fn new(seed: u64) -> World {
+        World {
+            now: 0,
+            pods: BTreeMap::new(),
+            chance: fastrand::Rng::with_seed(seed),
+            cut: BTreeSet::new(),
+            node_timeout: 5_000,
+            persistent: true,
+            acknowledged: BTreeSet::new(),
+            next: 0,
+        }
+    }
+
+    pub fn add(&mut self, setup: &Setup) {
+        self.persistent = setup.persistent;
+        for ordinal in 0..setup.masters * (1 + setup.replicas) {
+            self.add_pod(setup, ordinal);
+        }
+    }
+
+    pub fn add_pod(&mut self, setup: &Setup, ordinal: usize) {
+        let name = format!("{}-{ordinal}", setup.name);
+        let kubernetes_node = format!("node-{}", ordinal % setup.kubernetes_nodes.max(1));
+        let zone = if setup.zones == 0 { String::new() } else { format!("zone-{}", ordinal % setup.zones) };
+        let (uid, ip) = (self.unique(), self.address());
+        let process = Process::Starting(self.now);
+        let pod = Pod {
+            name: name.clone(),
+            uid,
+            ip,
+            kubernetes_node,
+            zone,
+            process,
+            disk: Disk::default(),
+            sidecar: false,
+            died_at: self.now,
+        };
+        self.pods.insert(name, pod);
+    }
+
+    pub fn unique(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    pub fn address(&mut self) -> String {
+        let number = self.unique();
+        format!("10.0.{}.{}", number / 250, number % 250)
+    }
+
+    /// A new node id; made from chance, so that their order says nothing about the pods'.
+    pub fn node_id(&mut self) -> NodeId {
+        let digits = (0..5).map(|_| format!("{:08x}", self.chance.u32(..))).collect::<String>();
+        NodeId::new(digits)
+    }
+
+    pub fn timestamp(&self) -> Timestamp {
+        let milliseconds = i64::try_from(self.now).unwrap_or_default();
+        Timestamp::from_millisecond(1_700_000_000_000 + milliseconds).unwrap_or_default()
+    }
+
+    pub fn tick(&mut self) {
+        self.now += TICK;
+        self.start_processes();
+        self.gossip();
+        self.elections();
+        self.replicate();
+    }
+
+    /// Whether the pods of these names can talk to each other.
+    pub fn reachable(&self, one: &str, two: &str) -> bool {
+        let node = |name: &str| self.pods.get(name).map(|pod| &pod.kubernetes_node);
+        match (node(one), node(two)) {
+            (Some(one), Some(two)) => one == two || !self.cut.contains(one) && !self.cut.contains(two),
+            _ => false,
+        }
+    }
+
+    pub fn nodes(&self) -> impl Iterator<Item = &Node> {
+        self.pods.values().filter_map(Pod::node)
+    }
+
+    pub fn node(&self, pod: &str) -> Option<&Node> {
+        self.pods.get(pod).and_then(Pod::node)
+    }
+
+    pub fn node_mut(&mut self, pod: &str) -> Option<&mut Node> {
+        self.pods.get_mut(pod).and_then(Pod::node_mut)
+    }
+
+    /// The pod whose Valkey answers at this address.
+    pub fn at(&self, ip: &str) -> Option<&Pod> {
+        self.pods.values().find(|pod| pod.ip == ip && pod.node().is_some())
+    }
+
+    /// A client writes a key to whoever serves its slot. False when nobody does.
+    pub fn write(&mut self, cluster: &str, key: u32) -> bool {
+        let prefix = format!("{cluster}-");
+        let serves = |pod: &&Pod| pod.name.starts_with(&prefix) && pod.node().is_some_and(|node| node.owns(slot(key)));
+        let owner = self.pods.values().filter(serves).max_by_key(|pod| pod.node().map(|node| node.config_epoch));
+        let Some(name) = owner.filter(|pod| !self.cut.contains(&pod.kubernetes_node)).map(|pod| pod.name.clone())
+        else {
+            return false;
+        };
+        if let Some(node) = self.node_mut(&name) {
+            node.keys.insert(key);
+            node.offset += 1;
+        }
+        self.acknowledged.insert(key)
+    }
+
+    /// The process ends at once; the container starts again after a moment.
+    pub fn kill(&mut self, pod: &str) {
+        self.excuse(&[pod]);
+        let (now, persisted) = (self.now, self.persistent);
+        if let Some(pod) = self.pods.get_mut(pod) {
+            pod.stop(persisted, now);
+            pod.process = Process::Starting(now + 300);
+        }
+    }
+
+    /// The pod is deleted and comes back with a new address, with its volume or without.
+    pub fn replace(&mut self, pod: &str, after: u64) {
+        self.excuse(&[pod]);
+        let (now, persisted) = (self.now, self.persistent);
+        let (uid, ip) = (self.unique(), self.address());
+        if let Some(pod) = self.pods.get_mut(pod) {
+            pod.stop(persisted, now);
+            if !persisted {
+                pod.disk = Disk::default();
+            }
+            (pod.uid, pod.ip, pod.process, pod.sidecar) = (uid, ip, Process::Starting(now + after), false);
+        }
+    }
+
+    /// The pod is replaced and its volume is empty.
+    pub fn empty_volume(&mut self, pod: &str) {
+        self.replace(pod, 1_000);
+        if let Some(pod) = self.pods.get_mut(pod) {
+            pod.disk = Disk::default();
+        }
+        self.forgive();
+    }
+
+    fn start_processes(&mut self) {
+        let due = |pod: &&Pod| matches!(pod.process, Process::Starting(at) if at <= self.now);
+        let names: Vec<String> = self.pods.values().filter(due).map(|pod| pod.name.clone()).collect();
+        for name in names {
+            self.boot(&name);
+        }
+        self.watch_gates();
+    }
+
+    /// Starts the process with what is on the volume.
+    pub fn start(&mut self, name: &str) {
+        let (id, replication_id, now) = (self.node_id(), self.chance.u64(..), self.now);
+        let Some(pod) = self.pods.get_mut(name) else { return };
+        let fresh = Node::new(id, name, &pod.ip, replication_id, now);
+        let mut node = pod.disk.node.clone().unwrap_or(fresh);
+        let lost = Data { keys: BTreeSet::new(), offset: 0, replication_id };
+        let data = pod.disk.data.clone().unwrap_or(lost);
+        (node.keys, node.offset, node.replication_id) = (data.keys, data.offset, data.replication_id);
+        (node.ip, node.started_at, node.link_up, node.syncing_until) = (pod.ip.clone(), now, false, None);
+        for peer in node.peers.values_mut() {
+            (peer.heard_at, peer.link_up, peer.possibly_failing) = (now, false, false);
+        }
+        pod.process = Process::Running(Box::new(node));
+    }
+
+    pub fn primaries(&self) -> Vec<String> {
+        let owner = |node: &&Node| node.role == Role::Primary && !node.slots.is_empty();
+        self.nodes().filter(owner).map(|node| node.pod.clone()).collect()
+    }
+}

@@ -1,0 +1,133 @@
+//! Processes, pods and nodes that die.
+
+use crate::support::{Outcome, ends_whole, formed, golden, primary_of, replica_of};
+use orchestration::Reason;
+use simulation::{Faults, Setup, Stage};
+use topology::Role;
+
+#[test]
+fn a_killed_primary_process_is_succeeded_within_half_a_second_and_loses_nothing() -> Outcome {
+    let mut stage = formed(10, &[Setup::default()])?;
+    let (dead, heir) = (primary_of(&stage, 0), replica_of(&stage, &primary_of(&stage, 0)));
+    stage.note("the primary's process is killed");
+    stage.world.kill(&dead);
+    stage.run(500)?;
+    assert_eq!(stage.world.node(&heir).map(|node| node.role), Some(Role::Primary), "{}", stage.complaint());
+    ends_whole(&mut stage, 60_000)?;
+    assert_eq!(stage.world.node(&dead).map(|node| node.role), Some(Role::Replica));
+    golden(&stage, "primary-killed")
+}
+
+#[test]
+fn a_killed_primary_without_volumes_never_comes_back_empty() -> Outcome {
+    for seed in 0..5 {
+        let mut stage = formed(seed, &[Setup { persistent: false, ..Setup::default() }])?;
+        let keys = stage.world.acknowledged.len();
+        let dead = primary_of(&stage, 1);
+        stage.note("the primary's process is killed; its data is gone");
+        stage.world.kill(&dead);
+        ends_whole(&mut stage, 60_000)?;
+        assert_eq!(stage.world.acknowledged.len(), keys);
+        if seed == 0 {
+            golden(&stage, "primary-killed-without-volume")?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn with_the_operator_gone_the_cluster_fails_over_alone() -> Outcome {
+    let mut stage = formed(11, &[Setup { persistent: false, ..Setup::default() }])?;
+    let dead = primary_of(&stage, 2);
+    let mut operator = stage.operators.remove(0);
+    stage.world.kill(&dead);
+    stage.run(20_000)?;
+    assert_eq!(stage.world.node(&dead).map(|node| node.role), Some(Role::Replica));
+    operator.kill(&mut stage.world, 0);
+    stage.operators.push(operator);
+    ends_whole(&mut stage, 60_000)
+}
+
+#[test]
+fn a_deleted_primary_pod_is_succeeded_and_comes_back_as_a_replica() -> Outcome {
+    for persistent in [true, false] {
+        let mut stage = formed(12, &[Setup { persistent, ..Setup::default() }])?;
+        let dead = primary_of(&stage, 0);
+        stage.note("the primary's pod is deleted");
+        stage.world.replace(&dead, 2_000);
+        ends_whole(&mut stage, 60_000)?;
+        assert_eq!(stage.world.node(&dead).map(|node| node.role), Some(Role::Replica), "{}", stage.complaint());
+        golden(&stage, if persistent { "pod-deleted" } else { "pod-deleted-without-volume" })?;
+    }
+    Ok(())
+}
+
+#[test]
+fn the_replica_with_more_of_the_data_is_promoted() -> Outcome {
+    let mut stage = formed(13, &[Setup { replicas: 2, kubernetes_nodes: 9, ..Setup::default() }])?;
+    let dead = primary_of(&stage, 0);
+    let lagging = replica_of(&stage, &dead);
+    stage.world.cut.insert(stage.world.pods[&lagging].kubernetes_node.clone());
+    assert!((1_000..1_200).all(|key| stage.world.write("cache", key)));
+    stage.run(500)?;
+    stage.world.cut.clear();
+    stage.world.kill(&dead);
+    ends_whole(&mut stage, 60_000)?;
+    assert_eq!(stage.world.node(&lagging).map(|node| node.role), Some(Role::Replica));
+    Ok(())
+}
+
+#[test]
+fn a_lost_kubernetes_node_is_survived_and_its_pods_heal_when_it_is_back() -> Outcome {
+    for outage in [3_000, 20_000, 120_000] {
+        let mut stage = formed(14, &[Setup::default()])?;
+        stage.note("node-0 is cut off");
+        stage.world.excuse(&["cache-0", "cache-3"]);
+        stage.world.cut.insert("node-0".to_owned());
+        stage.run(outage)?;
+        stage.note("node-0 is back");
+        stage.world.cut.clear();
+        ends_whole(&mut stage, 120_000).map_err(|error| format!("outage of {outage}: {error}"))?;
+        if outage == 20_000 {
+            golden(&stage, "node-lost")?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn without_a_majority_nothing_is_taken_over_and_the_reason_says_what_to_do() -> Outcome {
+    let mut stage = formed(15, &[Setup { persistent: false, kubernetes_nodes: 6, ..Setup::default() }])?;
+    let dead: Vec<String> = stage.world.primaries().into_iter().take(2).collect();
+    stage.note("two of three primaries are killed; their data is gone");
+    dead.iter().for_each(|pod| stage.world.kill(pod));
+    stage.run(60_000)?;
+    let degraded = stage.operators[0].decision.findings.iter().find(|finding| finding.reason == Reason::MajorityLost);
+    assert!(degraded.is_some_and(|finding| finding.message.contains("TAKEOVER")), "{}", stage.complaint());
+    golden(&stage, "majority-lost")
+}
+
+#[test]
+fn two_of_three_primaries_killed_with_their_data_on_disk_come_back_by_themselves() -> Outcome {
+    let mut stage = formed(16, &[Setup { kubernetes_nodes: 6, ..Setup::default() }])?;
+    let dead: Vec<String> = stage.world.primaries().into_iter().take(2).collect();
+    dead.iter().for_each(|pod| stage.world.kill(pod));
+    ends_whole(&mut stage, 60_000)
+}
+
+#[test]
+fn the_operator_may_die_after_any_step_of_a_failover() -> Outcome {
+    for persistent in [true, false] {
+        for step in 1..6 {
+            let mut stage: Stage = formed(17, &[Setup { persistent, ..Setup::default() }])?;
+            stage.operators[0].killed_after = Some(stage.operators[0].acted + step);
+            stage.operators[0].faults = Faults { lost_answer: 3, delay: 300, ..Faults::default() };
+            let dead = primary_of(&stage, 0);
+            stage.world.kill(&dead);
+            stage.run(10_000)?;
+            stage.operators[0].faults = Faults::default();
+            ends_whole(&mut stage, 60_000).map_err(|error| format!("step {step}: {error}"))?;
+        }
+    }
+    Ok(())
+}

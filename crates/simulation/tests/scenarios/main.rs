@@ -1,0 +1,9 @@
+//! Scenarios with committed transcripts: `UPDATE_GOLDEN=1 cargo test -p simulation --test scenarios` rewrites them.
+
+mod addresses;
+mod deaths;
+mod formation;
+mod hands;
+mod limits;
+mod support;
+mod volumes;

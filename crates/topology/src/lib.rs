@@ -1,0 +1,14 @@
+//! Slots, nodes and views of a Valkey cluster, how views compare, and where primaries and replicas belong.
+//! Pure: no IO, no clock. `orchestration` decides on it; the operator fills it from what the sidecars say.
+
+mod identity;
+mod map;
+mod placement;
+mod slots;
+mod view;
+
+pub use identity::{NodeId, PodName, PodUid, ShardId};
+pub use map::{ClusterMap, Conflict};
+pub use placement::{Location, ShardPlan, Site, place, shard_for};
+pub use slots::{SLOTS, SlotRange, SlotSet, SlotsError, even};
+pub use view::{NodeView, Role, ViewSummary, ViewedNode};
