@@ -1,8 +1,9 @@
 //! What one end shows and whom it trusts: leaf, key and bundle together, so that they change together.
 //! Pure; the holder of a `watch::Sender<Arc<Credentials>>` swaps them and open connections stay as they are.
 
+use futures::future::BoxFuture;
 use jiff::Timestamp;
-use pki::{Bundle, SpiffeId, Thumbprint};
+use pki::{Bundle, LeafFacts, SpiffeId, Thumbprint, Trust};
 use rustls::{
     crypto::ring::sign::any_supported_type,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
@@ -14,6 +15,15 @@ use zeroize::Zeroize;
 
 /// The credentials now in force; every new handshake reads them.
 pub type Current = watch::Receiver<Arc<Credentials>>;
+
+/// Where an end's credentials come from: the files of a mounted Secret, the operator's own authority, a SPIFFE Workload API.
+pub trait IdentitySource: Send + Sync {
+    /// Waits until there are credentials; from then on they change in place.
+    fn current(&self) -> BoxFuture<'_, Current>;
+
+    /// What keeps it from having good ones, for a status. The last good ones stay in force meanwhile.
+    fn problem(&self) -> Option<String>;
+}
 
 #[derive(Debug, thiserror::Error)]
 pub enum CredentialsError {
@@ -33,9 +43,10 @@ pub enum CredentialsError {
 
 #[derive(Debug)]
 pub struct Credentials {
-    pub(crate) key: Arc<CertifiedKey>,
-    pub(crate) bundle: Bundle,
-    leaf: pki::LeafFacts,
+    /// Nothing once the identity was withdrawn.
+    pub(crate) key: Option<Arc<CertifiedKey>>,
+    pub(crate) trust: Trust,
+    leaf: LeafFacts,
 }
 
 impl Credentials {
@@ -45,15 +56,43 @@ impl Credentials {
         Self::with_bundle(chain, key, bundle)
     }
 
-    /// The same, for a bundle that came from elsewhere (a SPIFFE Workload API).
+    /// The same, for a bundle of the built-in authority that was read before.
     pub fn with_bundle(chain: &[u8], key: &[u8], bundle: Bundle) -> Result<Self, CredentialsError> {
         let chain: Vec<_> = CertificateDer::pem_slice_iter(chain)
             .collect::<Result<_, _>>()
             .map_err(|source| CredentialsError::ReadChain { source })?;
+        let key = PrivateKeyDer::from_pem_slice(key).map_err(|source| CredentialsError::ReadKey { source })?;
+        Self::from_der(chain, key, bundle.into())
+    }
+
+    /// From what is no longer text, leaf first. The key is wiped.
+    pub fn from_der(
+        chain: Vec<CertificateDer<'static>>,
+        mut key: PrivateKeyDer<'static>,
+        trust: Trust,
+    ) -> Result<Self, CredentialsError> {
+        let usable = any_supported_type(&key);
+        key.zeroize();
         let leaf = chain.first().ok_or(CredentialsError::EmptyChain)?;
         let leaf = pki::inspect_leaf(leaf).map_err(|source| CredentialsError::InspectLeaf { source })?;
-        let key = Arc::new(certified_key(chain, key)?);
-        Ok(Self { key, bundle, leaf })
+        let key = CertifiedKey::new(chain, usable.map_err(|source| CredentialsError::UseKey { source })?);
+        key.keys_match().map_err(|source| CredentialsError::UseKey { source })?;
+        Ok(Self { key: Some(Arc::new(key)), trust, leaf })
+    }
+
+    /// What is left when the source took the identity back: no new handshake succeeds, open connections stay.
+    pub fn withdrawn(&self) -> Self {
+        Self { key: None, trust: self.trust.clone(), leaf: self.leaf.clone() }
+    }
+
+    pub fn is_withdrawn(&self) -> bool {
+        self.key.is_none()
+    }
+
+    /// Whether nobody would notice if these were swapped for the others.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let shown = (&self.leaf.thumbprint, self.is_withdrawn()) == (&other.leaf.thumbprint, other.is_withdrawn());
+        shown && self.trust == other.trust
     }
 
     pub fn id(&self) -> &SpiffeId {
@@ -64,16 +103,15 @@ impl Credentials {
         self.leaf.not_after
     }
 
+    pub fn leaf(&self) -> &LeafFacts {
+        &self.leaf
+    }
+
     pub fn thumbprint(&self) -> &Thumbprint {
         &self.leaf.thumbprint
     }
-}
 
-fn certified_key(chain: Vec<CertificateDer<'static>>, pem: &[u8]) -> Result<CertifiedKey, CredentialsError> {
-    let mut der = PrivateKeyDer::from_pem_slice(pem).map_err(|source| CredentialsError::ReadKey { source })?;
-    let key = any_supported_type(&der);
-    der.zeroize();
-    let key = CertifiedKey::new(chain, key.map_err(|source| CredentialsError::UseKey { source })?);
-    key.keys_match().map_err(|source| CredentialsError::UseKey { source })?;
-    Ok(key)
+    pub fn trusted_roots(&self) -> Vec<Thumbprint> {
+        self.trust.thumbprints()
+    }
 }

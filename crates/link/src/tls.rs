@@ -20,17 +20,17 @@ struct Shown(Current);
 
 impl ResolvesServerCert for Shown {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(self.0.borrow().key.clone())
+        self.0.borrow().key.clone()
     }
 }
 
 impl ResolvesClientCert for Shown {
     fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
-        Some(self.0.borrow().key.clone())
+        self.0.borrow().key.clone()
     }
 
     fn has_certs(&self) -> bool {
-        true
+        !self.0.borrow().is_withdrawn()
     }
 }
 

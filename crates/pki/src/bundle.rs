@@ -1,9 +1,10 @@
-//! The roots that are trusted, old and new side by side while one follows the other. Pure; swapped as a whole by those who hold it.
+//! Roots that are trusted, old and new side by side while one follows the other. Pure; swapped as a whole by those who hold it.
+//! For whom they vouch is said by `Trust`.
 
 use crate::certificate::{self, Facts};
 use crate::pem;
 use crate::thumbprint::Thumbprint;
-use crate::trust_domain::TrustDomain;
+use jiff::Timestamp;
 use rustls_pki_types::{CertificateDer, TrustAnchor, pem::PemObject};
 
 #[derive(Clone, Debug, Default)]
@@ -17,16 +18,13 @@ pub struct Bundle {
 pub(crate) struct Root {
     certificate: CertificateDer<'static>,
     pub facts: Facts,
-    pub reach: Reach,
 }
 
-/// What a root may vouch for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Reach {
-    /// The built-in authority: any namespace, as far as the intermediate's scope goes.
-    Scoped,
-    /// A root that a SPIFFE Workload API gave out for this trust domain.
-    TrustDomain(TrustDomain),
+/// The same roots in the same order.
+impl PartialEq for Bundle {
+    fn eq(&self, other: &Self) -> bool {
+        self.roots.iter().map(|root| &root.certificate).eq(other.roots.iter().map(|root| &root.certificate))
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -49,31 +47,19 @@ impl Bundle {
         if certificates.is_empty() {
             return Err(InvalidBundle::Empty);
         }
-        Self::of(certificates, &Reach::Scoped)
+        Self::from_der(certificates)
     }
 
-    /// Roots of the built-in authority as DER.
+    /// The same as DER, also for the roots that a SPIFFE Workload API gives out.
     pub fn from_der(roots: Vec<CertificateDer<'static>>) -> Result<Self, InvalidBundle> {
-        Self::of(roots, &Reach::Scoped)
-    }
-
-    /// Roots of one trust domain, as a SPIFFE Workload API gives them. They vouch for nobody outside it.
-    pub fn of_trust_domain(
-        trust_domain: &TrustDomain,
-        roots: Vec<CertificateDer<'static>>,
-    ) -> Result<Self, InvalidBundle> {
-        Self::of(roots, &Reach::TrustDomain(trust_domain.clone()))
-    }
-
-    fn of(certificates: Vec<CertificateDer<'static>>, reach: &Reach) -> Result<Self, InvalidBundle> {
         let mut bundle = Self::default();
-        for (index, certificate) in certificates.into_iter().enumerate() {
-            bundle.add(index, certificate, reach)?;
+        for (index, certificate) in roots.into_iter().enumerate() {
+            bundle.add(index, certificate)?;
         }
         Ok(bundle)
     }
 
-    fn add(&mut self, index: usize, certificate: CertificateDer<'static>, reach: &Reach) -> Result<(), InvalidBundle> {
+    fn add(&mut self, index: usize, certificate: CertificateDer<'static>) -> Result<(), InvalidBundle> {
         let unreadable = |why| InvalidBundle::Certificate(index + 1, why);
         let facts = certificate::read(&certificate).map_err(unreadable)?;
         if !facts.is_authority {
@@ -81,14 +67,14 @@ impl Bundle {
         }
         let anchor = webpki::anchor_from_trusted_cert(&certificate).map_err(|error| unreadable(error.to_string()))?;
         self.anchors.push(anchor.to_owned());
-        self.roots.push(Root { certificate, facts, reach: reach.clone() });
+        self.roots.push(Root { certificate, facts });
         Ok(())
     }
 
     /// Both sets of roots, without repeating one.
     pub fn merge(mut self, other: Self) -> Self {
         for (root, anchor) in other.roots.into_iter().zip(other.anchors) {
-            if !self.roots.iter().any(|known| known.certificate == root.certificate && known.reach == root.reach) {
+            if !self.roots.iter().any(|known| known.certificate == root.certificate) {
                 self.roots.push(root);
                 self.anchors.push(anchor);
             }
@@ -107,6 +93,22 @@ impl Bundle {
             .map(|(r, a)| (r.clone(), a.clone()))
             .unzip();
         Self { roots, anchors }
+    }
+
+    /// Only the root of that thumbprint, or nothing.
+    pub fn only(&self, thumbprint: &Thumbprint) -> Self {
+        let others = self.thumbprints().into_iter().filter(|other| other != thumbprint);
+        others.fold(self.clone(), |left, other| left.without(&other))
+    }
+
+    /// Each root with the moment it ends and its certificate as PEM, for a status.
+    pub fn listed(&self) -> Result<Vec<(Thumbprint, Timestamp, String)>, InvalidBundle> {
+        let entry = |root: &Root| {
+            let text =
+                pem::certificates([&root.certificate]).map_err(|error| InvalidBundle::Text(error.to_string()))?;
+            Ok((Thumbprint::of(&root.certificate), root.facts.not_after, text))
+        };
+        self.roots.iter().map(entry).collect()
     }
 
     pub fn thumbprints(&self) -> Vec<Thumbprint> {

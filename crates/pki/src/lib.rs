@@ -3,6 +3,7 @@
 
 mod bundle;
 mod certificate;
+mod concatenated;
 mod handover;
 pub mod identity;
 mod label;
@@ -12,6 +13,7 @@ mod rotation;
 mod scope;
 mod spiffe_id;
 mod thumbprint;
+mod trust;
 mod trust_domain;
 mod verify;
 
@@ -29,9 +31,12 @@ mod private_key;
 mod profile;
 #[cfg(feature = "issue")]
 mod randomness;
+#[cfg(feature = "issue")]
+mod stored;
 
 pub use bundle::{Bundle, InvalidBundle};
 pub use certificate::LeafFacts;
+pub use concatenated::concatenated_certificates;
 pub use handover::{Handover, Party, Step};
 pub use label::InvalidLabel;
 pub use refusal::{Place, Refusal};
@@ -39,6 +44,7 @@ pub use rotation::{InvalidPercent, Lifetime, Percent, Rotation, intermediate_rot
 pub use scope::Scope;
 pub use spiffe_id::{InvalidSpiffeId, SpiffeId};
 pub use thumbprint::Thumbprint;
+pub use trust::{DomainBundles, Trust};
 pub use trust_domain::{InvalidTrustDomain, TrustDomain};
 pub use verify::{SKEW, inspect_leaf, verify_peer};
 
@@ -50,4 +56,5 @@ pub use {
     own_authority::own_authority,
     private_key::PrivateKey,
     randomness::{Randomness, SystemRandomness},
+    stored::{Spoilt, StoredLeaf, stored_leaf},
 };

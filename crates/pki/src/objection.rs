@@ -24,10 +24,11 @@ pub enum Objection {
     Expired(Timestamp),
     #[error("the certificate is not valid before {0}: wait until then, or set the clocks right")]
     NotYetValid(Timestamp),
+    /// The time that is needed is told as a span: a moment would be another at each look.
     #[error(
-        "the certificate ends at {not_after}, but must last until {needed} at least: store one with more time left"
+        "the certificate ends at {not_after}, but must last for {needed_days} more days at least: store one with more time left"
     )]
-    TooShortLife { not_after: Timestamp, needed: Timestamp },
+    TooShortLife { not_after: Timestamp, needed_days: u64 },
     #[error("the key is too weak ({0}): use ECDSA P-256 or P-384, Ed25519, or RSA with at least 2048 bits")]
     WeakKey(String),
     #[error(

@@ -90,12 +90,13 @@ fn about_role(facts: &Facts) -> Vec<Objection> {
 }
 
 fn about_times(facts: &Facts, needed: Duration, now: Timestamp) -> Vec<Objection> {
-    let needed = now.checked_add(needed).unwrap_or(Timestamp::MAX);
+    let until = now.checked_add(needed).unwrap_or(Timestamp::MAX);
+    let needed_days = needed.as_secs().div_ceil(24 * 60 * 60);
     let started = now.checked_add(SKEW).unwrap_or(Timestamp::MAX) >= facts.not_before;
     let objection = match () {
         () if facts.not_after <= now => Some(Objection::Expired(facts.not_after)),
         () if !started => Some(Objection::NotYetValid(facts.not_before)),
-        () if facts.not_after < needed => Some(Objection::TooShortLife { not_after: facts.not_after, needed }),
+        () if facts.not_after < until => Some(Objection::TooShortLife { not_after: facts.not_after, needed_days }),
         () => None,
     };
     objection.into_iter().collect()

@@ -2,6 +2,7 @@
 
 use crate::scope::Scope;
 use crate::spiffe_id::{InvalidSpiffeId, SpiffeId};
+use crate::trust_domain::TrustDomain;
 use jiff::Timestamp;
 use std::fmt;
 
@@ -37,6 +38,8 @@ pub enum Refusal {
     NotYetValid(Place, Timestamp),
     #[error("the certificate leads to no root that is trusted here")]
     UnknownIssuer,
+    #[error("no bundle of the trust domain {0} is known here: federate with it")]
+    UnknownTrustDomain(TrustDomain),
     #[error("a signature of the chain does not fit")]
     BadSignature,
     #[error("a certificate of the chain signed what it may not: {0}")]
@@ -73,6 +76,7 @@ impl Refusal {
             Self::Expired(..) => "Expired",
             Self::NotYetValid(..) => "NotYetValid",
             Self::UnknownIssuer => "UnknownIssuer",
+            Self::UnknownTrustDomain(_) => "UnknownTrustDomain",
             Self::BadSignature => "BadSignature",
             Self::IssuerMayNotSign(_) => "IssuerMayNotSign",
             Self::OtherTrustDomain { .. } => "OtherTrustDomain",
@@ -112,7 +116,7 @@ mod tests {
             .filter_map(|(_, text)| text.strip_suffix("\","))
             .filter(|text| text.starts_with(char::is_uppercase))
             .collect();
-        assert_eq!(reasons.len(), 15);
+        assert_eq!(reasons.len(), 16);
         assert_eq!(documented(), reasons);
     }
 }

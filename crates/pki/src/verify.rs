@@ -1,11 +1,12 @@
 //! Whether a presented chain is who it says it is. Pure. Called by the TLS verifiers on both ends, which then compare the id with the
 //! one they expect. Path and signatures are webpki's; the rules of SPIFFE and of our scopes are checked here.
 
-use crate::bundle::{Bundle, Reach, Root};
+use crate::bundle::{Bundle, Root};
 use crate::certificate::{self, Facts, LeafFacts};
 use crate::refusal::{InvalidId, Place, Refusal};
 use crate::spiffe_id::SpiffeId;
 use crate::thumbprint::Thumbprint;
+use crate::trust::DomainBundles;
 use jiff::Timestamp;
 use rustls_pki_types::{CertificateDer, UnixTime};
 use std::time::Duration;
@@ -17,26 +18,52 @@ pub const SKEW: Duration = Duration::from_secs(5 * 60);
 /// Ours have a leaf and one intermediate; a SPIFFE server of the user may put some more between.
 const LONGEST_CHAIN: usize = 5;
 
-/// The identity of the peer that presented this chain, leaf first. Says nothing about whether that peer is the wanted one, and
-/// nothing about whether it holds the key: the handshake does.
+/// The identity of the peer that presented this chain, leaf first, below a root of the built-in authority. Says nothing about
+/// whether that peer is the wanted one, and nothing about whether it holds the key: the handshake does.
 pub fn verify_peer(
     chain: &[CertificateDer<'_>],
     bundle: &Bundle,
     now: Timestamp,
     skew: Duration,
 ) -> Result<SpiffeId, Refusal> {
-    let (leaf, issuers) = chain.split_first().ok_or(Refusal::NoCertificate)?;
-    if chain.len() > LONGEST_CHAIN {
-        return Err(Refusal::ChainTooLong(chain.len()));
+    let (id, signer) = verify_path(chain, &read_chain(chain)?, bundle, (now, skew))?;
+    check_scope(&id, signer.as_ref())?;
+    Ok(id)
+}
+
+/// The same below the roots that SPIFFE gives out: only those of the leaf's own trust domain are looked at, so that no other
+/// domain's root can vouch for it.
+pub(crate) fn verify_in_domain(
+    chain: &[CertificateDer<'_>],
+    domains: &DomainBundles,
+    now: Timestamp,
+    skew: Duration,
+) -> Result<SpiffeId, Refusal> {
+    let facts = read_chain(chain)?;
+    if facts.leaf.is_authority {
+        return Err(Refusal::CertificateAuthorityAsLeaf);
     }
-    let facts = read_chain(leaf, issuers)?;
+    let claimed = leaf_id(&facts.leaf)?;
+    let bundle = domains.of(claimed.trust_domain());
+    let bundle = bundle.ok_or_else(|| Refusal::UnknownTrustDomain(claimed.trust_domain().clone()))?;
+    verify_path(chain, &facts, bundle, (now, skew)).map(|(id, _)| id)
+}
+
+/// Everything but for whom the signers may speak: who the leaf is, and the certificate that signed it if it was not the root.
+fn verify_path(
+    chain: &[CertificateDer<'_>],
+    facts: &ChainFacts,
+    bundle: &Bundle,
+    (now, skew): (Timestamp, Duration),
+) -> Result<(SpiffeId, Option<Facts>), Refusal> {
+    let (leaf, issuers) = chain.split_first().ok_or(Refusal::NoCertificate)?;
     let end_entity = EndEntityCert::try_from(leaf).map_err(|error| malformed(Place::Leaf, &error))?;
-    let path = build_path(&end_entity, issuers, bundle, moment_within(&facts, now))?;
-    check_times(&facts, now, skew)?;
+    let path = build_path(&end_entity, issuers, bundle, moment_within(facts, now))?;
+    check_times(facts, now, skew)?;
     let id = check_leaf(&facts.leaf)?;
     let direct = check_signers(&path)?;
-    check_reach(&id, direct.as_ref(), bundle.roots_of(path.anchor()), now, skew)?;
-    Ok(id)
+    check_root(bundle.roots_of(path.anchor()), now, skew)?;
+    Ok((id, direct))
 }
 
 /// What a leaf says about itself, for a status. Verifies nothing.
@@ -62,7 +89,11 @@ impl ChainFacts {
     }
 }
 
-fn read_chain(leaf: &CertificateDer<'_>, issuers: &[CertificateDer<'_>]) -> Result<ChainFacts, Refusal> {
+fn read_chain(chain: &[CertificateDer<'_>]) -> Result<ChainFacts, Refusal> {
+    let (leaf, issuers) = chain.split_first().ok_or(Refusal::NoCertificate)?;
+    if chain.len() > LONGEST_CHAIN {
+        return Err(Refusal::ChainTooLong(chain.len()));
+    }
     let read = |place, der| certificate::read(der).map_err(|why| Refusal::Malformed(place, why));
     let issuers: Result<Vec<_>, _> = issuers.iter().map(|der| read(Place::Issuer, der)).collect();
     Ok(ChainFacts { leaf: read(Place::Leaf, leaf)?, issuers: issuers? })
@@ -188,32 +219,16 @@ fn check_signer(facts: &Facts) -> Result<(), Refusal> {
     }
 }
 
-/// One of the roots the path may have ended at must be alive and vouch for this id.
-fn check_reach<'a>(
-    id: &SpiffeId,
-    signer: Option<&Facts>,
-    roots: impl Iterator<Item = &'a Root>,
-    now: Timestamp,
-    skew: Duration,
-) -> Result<(), Refusal> {
+/// One of the roots the path may have ended at must be alive.
+fn check_root<'a>(roots: impl Iterator<Item = &'a Root>, now: Timestamp, skew: Duration) -> Result<(), Refusal> {
     let mut verdict = Err(Refusal::UnknownIssuer);
     for root in roots {
-        verdict = check_time(Place::Root, &root.facts, now, skew).and_then(|()| check_root(id, signer, &root.reach));
+        verdict = check_time(Place::Root, &root.facts, now, skew);
         if verdict.is_ok() {
             break;
         }
     }
     verdict
-}
-
-fn check_root(id: &SpiffeId, signer: Option<&Facts>, reach: &Reach) -> Result<(), Refusal> {
-    match reach {
-        Reach::TrustDomain(trust_domain) if trust_domain == id.trust_domain() => Ok(()),
-        Reach::TrustDomain(trust_domain) => {
-            Err(Refusal::OtherTrustDomain { claimed: id.clone(), issuer: trust_domain.to_string() })
-        }
-        Reach::Scoped => check_scope(id, signer),
-    }
 }
 
 /// The leaf may claim only what its intermediate was made for: this is what keeps the namespaces below one root apart.

@@ -266,18 +266,6 @@ fn the_operator_has_an_intermediate_of_its_own() {
 }
 
 #[test]
-fn roots_of_a_workload_api_vouch_for_their_trust_domain_only() {
-    let world = World::new();
-    let chain = chain_of(&world.leaf());
-    let roots = || vec![world.root.certificate().clone()];
-    let bundle = |name: &str| Bundle::of_trust_domain(&name.parse().unwrap(), roots()).unwrap();
-    let verify = |bundle: Bundle| verify_peer(&chain, &bundle, world.now, SKEW).map_err(|refusal| refusal.reason());
-    assert_eq!(verify(bundle("team-a")), Ok(world.scope.identity()));
-    assert_eq!(verify(bundle("team-b")), Err("OtherTrustDomain"));
-    assert_eq!(verify(bundle("team-b").merge(bundle("team-a"))), Ok(world.scope.identity()));
-}
-
-#[test]
 fn a_bundle_that_is_none_is_refused_with_the_reason() {
     let world = World::new();
     let leaf = chain_of(&world.leaf());

@@ -1,7 +1,9 @@
 //! From an address to an open connection: name, TCP, TLS with the operator's exact identity, HTTP/2. IO.
 
-use super::{channel::Channel, line::Times};
-use crate::{contract::line_client::LineClient, credentials::Current, keep_alive, tls, verify::explain};
+use super::line::Times;
+use crate::{
+    channel::Channel, contract::line_client::LineClient, credentials::Current, keep_alive, tls, verify::explain,
+};
 use http::Uri;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -24,6 +26,8 @@ const NAME: &str = "valkey-operator";
 pub enum DialError {
     #[error("no operator address is configured")]
     NoAddress,
+    #[error("the identity of this end was withdrawn by its source")]
+    Withdrawn,
     #[error("could not resolve {address}")]
     Resolve { address: String, source: io::Error },
     #[error("could not connect to {address}")]
@@ -67,6 +71,9 @@ impl Dialler {
     }
 
     async fn connect(&self, address: &str) -> Result<Open, DialError> {
+        if self.credentials.borrow().is_withdrawn() {
+            return Err(DialError::Withdrawn);
+        }
         let stream = reach(address).await?;
         keep_alive::set(&stream);
         let certificate = self.credentials.borrow().thumbprint().to_string();

@@ -89,7 +89,12 @@ pub(super) enum Ended {
 
 impl Ended {
     fn operator_is_there(&self) -> bool {
-        !matches!(self, Self::Dial(DialError::NoAddress | DialError::Resolve { .. } | DialError::Connect { .. }))
+        !matches!(
+            self,
+            Self::Dial(
+                DialError::NoAddress | DialError::Withdrawn | DialError::Resolve { .. } | DialError::Connect { .. }
+            )
+        )
     }
 }
 

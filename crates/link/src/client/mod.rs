@@ -2,7 +2,6 @@
 //! commands. IO; the decisions (`backoff`, `pace`, `route`, `fence`) are pure and by themselves.
 
 pub mod backoff;
-mod channel;
 mod dial;
 pub mod fence;
 mod line;

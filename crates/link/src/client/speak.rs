@@ -1,9 +1,10 @@
 //! One connection's conversation: heartbeats, reports, the call that waits, the job's stream, and the change to a
 //! connection with a new certificate, which waits for the stream to end. IO.
 
-use super::{Line, Node, Notice, channel::Channel, dial::Open, line::Ended, pace, stream::Stream};
+use super::{Line, Node, Notice, dial::Open, line::Ended, pace, stream::Stream};
 use crate::{
     PROOF_METADATA, PROOF_PREFIX,
+    channel::Channel,
     contract::{
         Accepted, HeartbeatCause, HeartbeatReply, WaitRequest, heartbeat_reply::Verdict, line_client::LineClient,
     },

@@ -1,6 +1,7 @@
 //! One Orchestrate stream: each command is checked against the fence, carried out within its deadline, answered. IO.
 
-use super::{Fence, Node, Order, channel::Channel};
+use super::{Fence, Node, Order};
+use crate::channel::Channel;
 use crate::contract::{
     Answer, Command, Failed, Hello, Refused, RefusedReason, SidecarMessage, answer::Outcome, line_client::LineClient,
     operator_message, sidecar_message,

@@ -36,6 +36,34 @@ pub struct HeartbeatRequest {
     /// How long the previous heartbeat took from here and back; 0 for the first of a connection.
     #[prost(uint32, tag = "8")]
     pub previous_round_trip_microseconds: u32,
+    /// How the last start of Valkey was decided; absent before there was one.
+    #[prost(message, optional, tag = "9")]
+    pub boot: ::core::option::Option<Boot>,
+}
+/// A Valkey starts only when its sidecar lets it: a primary that comes back without its data must not come back as a primary.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Boot {
+    /// Valkey waits at the gate.
+    #[prost(bool, tag = "1")]
+    pub waiting: bool,
+    /// Why it waits, or why it was let through.
+    #[prost(string, tag = "2")]
+    pub reason: ::prost::alloc::string::String,
+    /// What this node was when it last ran, from its own records; empty when nothing of it is left.
+    #[prost(string, tag = "3")]
+    pub last_node_id: ::prost::alloc::string::String,
+    #[prost(enumeration = "Role", tag = "4")]
+    pub last_role: i32,
+    #[prost(bool, tag = "5")]
+    pub has_data: bool,
+    /// It handed over, or stopped in order, before it ended.
+    #[prost(bool, tag = "6")]
+    pub clean_stop: bool,
+    #[prost(bool, tag = "7")]
+    pub owned_slots: bool,
+    /// Node ids of the replicas it knew.
+    #[prost(string, repeated, tag = "8")]
+    pub known_replicas: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// What Valkey says of itself. Absent in a heartbeat when Valkey could not be asked.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -68,6 +96,11 @@ pub struct NodeState {
     /// Changes when Valkey starts again.
     #[prost(string, tag = "13")]
     pub run_id: ::prost::alloc::string::String,
+    #[prost(string, tag = "14")]
+    pub shard_id: ::prost::alloc::string::String,
+    /// Two nodes with the same one share a history, so that their offsets can be compared.
+    #[prost(string, tag = "15")]
+    pub replication_id: ::prost::alloc::string::String,
 }
 /// What this node believes about the whole cluster, small enough for every heartbeat; equal digests mean equal views.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -107,6 +140,9 @@ pub struct Revisions {
     /// Settings or access rules that were refused, in words.
     #[prost(string, repeated, tag = "5")]
     pub refused: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// SHA-256 thumbprints of the roots this sidecar believes.
+    #[prost(string, repeated, tag = "6")]
+    pub trusted_roots: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Volume {
@@ -324,7 +360,7 @@ pub struct Command {
     pub traceparent: ::prost::alloc::string::String,
     #[prost(
         oneof = "command::Action",
-        tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22"
+        tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23"
     )]
     pub action: ::core::option::Option<command::Action>,
 }
@@ -358,6 +394,8 @@ pub mod command {
         MigrateSlots(super::MigrateSlots),
         #[prost(message, tag = "22")]
         CancelMigration(super::CancelMigration),
+        #[prost(message, tag = "23")]
+        OpenGate(super::OpenGate),
     }
 }
 /// Asks for nothing but an answer with the node's state.
@@ -437,6 +475,15 @@ pub struct MigrateSlots {
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CancelMigration {}
+/// Lets a Valkey that waits at the gate start.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct OpenGate {
+    #[prost(enumeration = "Start", tag = "1")]
+    pub start: i32,
+    /// Why the operator is sure, in words.
+    #[prost(string, tag = "2")]
+    pub reason: ::prost::alloc::string::String,
+}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Answer {
     #[prost(uint64, tag = "1")]
@@ -524,6 +571,16 @@ pub struct ViewedNode {
     pub slots: ::prost::alloc::vec::Vec<SlotRange>,
     #[prost(message, repeated, tag = "10")]
     pub moving: ::prost::alloc::vec::Vec<SlotMove>,
+    #[prost(string, tag = "11")]
+    pub hostname: ::prost::alloc::string::String,
+    /// Not yet confirmed by the other end.
+    #[prost(bool, tag = "12")]
+    pub handshake: bool,
+    #[prost(string, tag = "13")]
+    pub shard_id: ::prost::alloc::string::String,
+    /// This node suspects it and no majority has agreed.
+    #[prost(bool, tag = "14")]
+    pub possibly_failing: bool,
 }
 /// A slot in between two nodes.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -670,6 +727,37 @@ impl FailoverMode {
             "FAILOVER_MODE_COORDINATED" => Some(Self::Coordinated),
             "FAILOVER_MODE_FORCE" => Some(Self::Force),
             "FAILOVER_MODE_TAKEOVER" => Some(Self::Takeover),
+            _ => None,
+        }
+    }
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum Start {
+    Unspecified = 0,
+    /// With its data and its record of the cluster.
+    AsIs = 1,
+    /// As a new and empty node that knows nobody. What was there is set aside on the volume; nothing is deleted.
+    Fresh = 2,
+}
+impl Start {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "START_UNSPECIFIED",
+            Self::AsIs => "START_AS_IS",
+            Self::Fresh => "START_FRESH",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "START_UNSPECIFIED" => Some(Self::Unspecified),
+            "START_AS_IS" => Some(Self::AsIs),
+            "START_FRESH" => Some(Self::Fresh),
             _ => None,
         }
     }

@@ -5,6 +5,7 @@ use crate::{contract::line_server::LineServer, keep_alive};
 use http::{Request, Response};
 use hyper::{body::Incoming, server::conn::http2, service::service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use pki::identity::Naming;
 use std::{convert::Infallible, net::SocketAddr, pin::pin, sync::Arc, time::Instant};
 use tokio::{
     net::TcpStream,
@@ -49,7 +50,9 @@ async fn shake_hands<O>(
     let leaf = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
     let leaf = leaf.ok_or(Refusal::Certificate(pki::Refusal::NoCertificate))?;
     let facts = pki::inspect_leaf(leaf).map_err(Refusal::Certificate)?;
-    let peer = Peer::new(shared.next_number(), address, facts, limits);
+    // Sidecars are named as the operator itself is.
+    let naming = Naming::of_operator(shared.parts.credentials.borrow().id());
+    let peer = Peer::new(shared.next_number(), address, (facts, naming), limits);
     Ok((Box::new(stream), Arc::new(peer)))
 }
 

@@ -35,7 +35,7 @@ impl Default for Limits {
         Self {
             connections: 20_000,
             connections_per_address: 600,
-            handshakes: 400,
+            handshakes: 1_000,
             handshakes_per_address: 50,
             handshake_time: Duration::from_secs(5),
             first_call_time: Duration::from_secs(10),

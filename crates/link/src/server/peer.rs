@@ -3,6 +3,7 @@
 use super::{Limits, PodProof, ProofError, ProvenPod, Refusal, Sidecar, Summons, bucket::Bucket, summons::Bell};
 use crate::{PROOF_METADATA, PROOF_PREFIX, contract::Sender};
 use jiff::{SignedDuration, Timestamp};
+use pki::identity::Naming;
 use std::{
     net::SocketAddr,
     sync::{
@@ -26,6 +27,7 @@ pub struct Peer {
     pub number: u64,
     pub address: SocketAddr,
     pub certificate: pki::LeafFacts,
+    naming: Naming,
     /// True once the connection is to end: calls that wait come back.
     pub closing: watch::Sender<bool>,
     pub streaming: AtomicBool,
@@ -36,12 +38,18 @@ pub struct Peer {
 }
 
 impl Peer {
-    pub fn new(number: u64, address: SocketAddr, certificate: pki::LeafFacts, limits: &Limits) -> Self {
+    pub fn new(
+        number: u64,
+        address: SocketAddr,
+        (certificate, naming): (pki::LeafFacts, Naming),
+        limits: &Limits,
+    ) -> Self {
         let now = Instant::now();
         Self {
             number,
             address,
             certificate,
+            naming,
             closing: watch::Sender::new(false),
             streaming: AtomicBool::new(false),
             waiting: AtomicBool::new(false),
@@ -70,7 +78,7 @@ impl Peer {
     /// Whether the words fit the certificate: exactly the identity of the cluster that the sender names.
     pub fn recognise<'a>(&self, sender: Option<&'a Sender>) -> Result<&'a Sender, Refusal> {
         let sender = complete(sender)?;
-        let expected = pki::identity::sidecar(&sender.namespace, &sender.cluster).ok();
+        let expected = self.naming.sidecar(&sender.namespace, &sender.cluster).ok();
         if expected.as_ref() != Some(&self.certificate.id) {
             return Err(Refusal::OtherCluster);
         }
@@ -160,7 +168,7 @@ mod tests {
             not_before: Timestamp::UNIX_EPOCH,
             not_after: Timestamp::now() - expired_for,
         };
-        Peer::new(1, ([127, 0, 0, 1], 1).into(), certificate, &Limits::default())
+        Peer::new(1, ([127, 0, 0, 1], 1).into(), (certificate, Naming::Namespaces), &Limits::default())
     }
 
     fn sender(cluster: &str, pod_uid: &str) -> Sender {

@@ -103,8 +103,18 @@ impl Session {
         timeout(within, exchange).await.map_err(|_| SessionError::NoAnswer)?
     }
 
-    /// Tells the sidecar that the job is done and ends the stream.
-    pub async fn finish(self, orchestration_id: String) {
+    /// Whether answers can still come.
+    pub fn is_open(&self) -> bool {
+        !self.outgoing.is_closed() && lock(&self.pending).is_some()
+    }
+
+    /// Returns when the stream has broken.
+    pub async fn broken(&self) {
+        self.outgoing.closed().await;
+    }
+
+    /// Tells the sidecar that the job is done. The stream ends when `Operator::orchestrate` returns.
+    pub async fn finish(&self, orchestration_id: String) {
         // A sidecar that is gone learns the same from the end of its stream.
         let _ = self.send(operator_message::Message::JobDone(JobDone { orchestration_id })).await;
     }

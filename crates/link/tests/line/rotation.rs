@@ -114,6 +114,7 @@ async fn an_open_job_postpones_the_change() -> Result<()> {
     ensure!(matches!(done, Outcome::Done(_)));
     running.told.stay_connected.store(false, Ordering::Relaxed);
     session.finish("job".into()).await;
+    drop(session);
     until("the change after the job", || sidecar.state.borrow().certificate == thumbprint).await?;
     ensure!(running.counted.refusals().is_empty(), "{:?}", running.counted.refusals());
     Ok(())
