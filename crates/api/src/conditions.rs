@@ -32,7 +32,7 @@ pub(crate) use names;
 names! {
     /// What can be said about a cluster. Every type is in the status at all times.
     ConditionType {
-        /// All pods are there and ready: the cluster serves. The one `kubectl wait` and kstatus look at.
+        /// All pods are ready, every slot is served, every replica follows and all nodes agree. The one `kubectl wait` and kstatus look at.
         Ready,
         /// The operator is changing something or waiting for a change to arrive.
         Progressing,
@@ -42,13 +42,19 @@ names! {
         RestartRequired,
         /// Clients need TLS and a password; the message says what is missing.
         Secured,
+        /// Every pod's sidecar is connected to the operator; the message names those that are not.
+        SidecarsConnected,
+        /// Every slot has an owner that serves it.
+        SlotsCovered,
+        /// Every shard has all its replicas, and they have all data.
+        ReplicasInSync,
     }
 }
 
 names! {
     /// Why a condition has its status. One enum serves conditions, Events and metrics.
     Reason {
-        /// Everything is as the spec says.
+        /// Everything is as the spec says: every pod is ready, and the nodes are one sound cluster.
         AllPodsReady,
         /// Pods are being made or are starting.
         PodsStarting,
@@ -86,12 +92,56 @@ names! {
         SidecarCrashLooping,
         /// Another container of a pod starts again and again, or the pod cannot be run.
         PodFailing,
+        /// Valkey or the sidecar does not take a setting of the spec.
+        SettingRefused,
         /// Settings wait for a restart.
         RestartPending,
         /// No setting waits for a restart.
         NothingPending,
         /// Neither TLS nor users are configured: everybody who reaches the port may do everything.
         Unprotected,
+        /// All sidecars are connected.
+        AllSidecarsConnected,
+        /// Sidecars are on their way: their pods are starting.
+        SidecarsConnecting,
+        /// Sidecars of running pods are not connected.
+        SidecarsDisconnected,
+        /// Every slot is served.
+        AllSlotsCovered,
+        /// Some slots have no owner.
+        SlotsMissing,
+        /// The primary of a shard is not running.
+        PrimaryDown,
+        /// Every replica is there and follows.
+        AllReplicasInSync,
+        /// Shards have fewer replicas than asked for.
+        ReplicasMissing,
+        /// Replicas are copying their primary's data.
+        ReplicasSyncing,
+        /// All nodes see the same cluster.
+        ViewsEqual,
+        /// Nodes see the cluster differently.
+        ViewsDiffer,
+        /// The nodes are no cluster yet.
+        NotFormed,
+        /// Nodes were not heard, so it is not known.
+        NotHeard,
+        /// A pod runs a node that never belonged to this cluster.
+        ForeignNode,
+        /// Two pods run the same node.
+        DuplicateNode,
+        /// A node knows one that is none of ours.
+        UnknownNode,
+        /// A shard has lost all its copies.
+        ShardLost,
+        /// Too few primaries are left to vote.
+        MajorityLost,
+        /// What the spec asks for cannot be done yet.
+        NotSupportedYet,
+        /// A plan was dropped because it would have endangered data.
+        UnsafePlan,
+        /// An orchestration is under way.
+        Orchestrating,
     }
 }
 

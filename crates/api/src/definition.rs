@@ -3,7 +3,9 @@
 use crate::certificates::{ValkeyCA, ValkeyCertificateBinding, ValkeyCertificateBundle};
 use crate::cluster::{ValkeyCluster, name_rules};
 use crate::names::{MANAGER, annotation, label};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{CustomResourceDefinition, JSONSchemaProps};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray,
+};
 use kube_core::CustomResourceExt;
 
 /// The definition of ValkeyCluster.
@@ -13,6 +15,11 @@ pub fn valkey_cluster() -> CustomResourceDefinition {
         schema.open_api_v3_schema.iter_mut().for_each(add_name_rules);
     }
     definition
+}
+
+/// Everything that is installed.
+pub fn all() -> Vec<CustomResourceDefinition> {
+    std::iter::once(valkey_cluster()).chain(certificates()).collect()
 }
 
 /// The definitions of the resources behind identities.
@@ -25,7 +32,19 @@ fn marked(mut definition: CustomResourceDefinition) -> CustomResourceDefinition 
     let metadata = &mut definition.metadata;
     metadata.annotations.get_or_insert_default().insert(annotation::OWNER.to_owned(), MANAGER.to_owned());
     metadata.labels.get_or_insert_default().insert(label::PART_OF.to_owned(), MANAGER.to_owned());
+    for schema in definition.spec.versions.iter_mut().filter_map(|version| version.schema.as_mut()) {
+        schema.open_api_v3_schema.iter_mut().for_each(drop_unsigned_formats);
+    }
     definition
+}
+
+/// Kubernetes knows no unsigned numbers and warns of each; the minimum of 0 stays.
+fn drop_unsigned_formats(schema: &mut JSONSchemaProps) {
+    schema.format.take_if(|format| format.starts_with("uint"));
+    schema.properties.iter_mut().flat_map(|map| map.values_mut()).for_each(drop_unsigned_formats);
+    if let Some(JSONSchemaPropsOrArray::Schema(items)) = schema.items.as_mut() {
+        drop_unsigned_formats(items);
+    }
 }
 
 /// The rules on metadata.name belong to the root, which the derive macro makes.

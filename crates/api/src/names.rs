@@ -26,10 +26,16 @@ pub mod annotation {
     /// On running pods, never on the template: digest of the settings. A changed pod makes the kubelet refresh its volumes at
     /// once instead of within a minute or more.
     pub const SETTINGS_REVISION: &str = "valkey.io/settings-revision";
+    /// On running pods, never on the template: which certificate their Secret holds. For the same reason.
+    pub const IDENTITY_REVISION: &str = "valkey.io/identity-revision";
     /// On every object the operator applies: digest of the manifest. A field that is no longer in the manifest shows only here.
     pub const APPLIED_REVISION: &str = "valkey.io/applied-revision";
     /// On pods and their template: which of their labels and annotations come from the spec.
     pub const POD_METADATA: &str = "valkey.io/pod-metadata";
+    /// On the operator's Lease: host:port of the leader's end of the line.
+    pub const LINE_ADDRESS: &str = "valkey.io/line-address";
+    /// On the operator's Lease: the leader's term, higher with every process that takes the Lease.
+    pub const EPOCH: &str = "valkey.io/epoch";
 }
 
 pub mod label {
@@ -61,6 +67,9 @@ pub mod port {
     pub const HEALTH_NAME: &str = "health";
     pub const EXPORTER: i32 = 9121;
     pub const EXPORTER_NAME: &str = "metrics";
+    /// The operator's, for the sidecars.
+    pub const LINE: i32 = 8443;
+    pub const LINE_NAME: &str = "line";
 }
 
 /// What the sidecar answers on its health port.
@@ -77,6 +86,26 @@ pub mod directory {
     pub const TMP: &str = "/tmp";
     /// In memory: valkey.conf and the Unix socket.
     pub const RUN: &str = "/run/valkey";
+    /// The certificate the sidecar shows the operator, and whom it believes; the sidecar's alone.
+    pub const MTLS: &str = "/etc/valkey-operator-mtls";
+    /// The token that proves to the operator which pod this is; the sidecar's alone.
+    pub const LINE_TOKEN: &str = "/var/run/secrets/valkey-operator";
+}
+
+/// The Service in the operator's namespace that sidecars dial.
+pub const LINE_SERVICE: &str = "valkey-operator-line";
+/// The only audience of the pods' tokens: no Kubernetes API accepts it.
+pub const LINE_AUDIENCE: &str = "valkey-operator.valkey.io";
+/// Under [`directory::LINE_TOKEN`].
+pub const LINE_TOKEN_FILE: &str = "token";
+
+/// Keys of a Secret with a certificate, and names of the files it becomes.
+pub mod certificate_file {
+    /// The leaf, then its intermediates.
+    pub const CHAIN: &str = "tls.crt";
+    pub const KEY: &str = "tls.key";
+    /// Every root that is trusted now.
+    pub const ROOTS: &str = "ca.crt";
 }
 
 /// Environment variables of the sidecar container.
@@ -84,6 +113,7 @@ pub mod environment {
     pub const POD_NAME: &str = "POD_NAME";
     pub const POD_NAMESPACE: &str = "POD_NAMESPACE";
     pub const POD_IP: &str = "POD_IP";
+    pub const POD_UID: &str = "POD_UID";
     pub const NODE_NAME: &str = "NODE_NAME";
     /// The version of the Valkey image beside it, bound to the pod, whatever the settings say by then.
     pub const VALKEY_VERSION: &str = "VALKEY_VERSION";
@@ -101,6 +131,11 @@ pub fn read_service(cluster: &str) -> String {
 
 pub fn config_map(cluster: &str) -> String {
     format!("{cluster}-config")
+}
+
+/// The Secret with the certificate its sidecars show the operator.
+pub fn mtls_secret(cluster: &str) -> String {
+    format!("{cluster}-mtls")
 }
 
 /// Not the bare name: every namespace has a ServiceAccount `default`, and a cluster may be called so.
@@ -149,7 +184,13 @@ mod tests {
     fn the_longest_name_keeps_every_child_within_63_characters() {
         let name = "n".repeat(NAME_LIMIT);
         let revision_label = format!("{name}-{}", "0".repeat(10));
-        let children = [headless_service(&name), read_service(&name), service_account(&name), pod(&name, 9999)];
+        let children = [
+            headless_service(&name),
+            read_service(&name),
+            mtls_secret(&name),
+            service_account(&name),
+            pod(&name, 9999),
+        ];
         for child in children.iter().chain([&revision_label]) {
             assert!(child.len() <= 63, "{child} has {} characters", child.len());
         }

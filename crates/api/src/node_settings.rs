@@ -3,14 +3,27 @@
 
 use crate::valkey_version::ValkeyVersion;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// The layout below. A sidecar refuses a higher number than it knows; fields are only ever added under the same number.
 pub const SETTINGS_VERSION: u32 = 1;
+/// Without an answer for this long the other nodes hold a node for failed. Valkey's own 15 s leaves a shard without a
+/// primary for about twenty; a pod on a busy node still answers well within this.
+pub const NODE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The key of the ConfigMap, and the file name under the directory it is mounted at.
 pub const SETTINGS_FILE: &str = "settings.json";
 /// Where the sidecar sees the ConfigMap.
 pub const SETTINGS_DIRECTORY: &str = "/etc/valkey-operator";
+
+const REVISION_LENGTH: usize = 12;
+
+/// Which settings these are, from the text of the file: a sidecar older than a field still counts it.
+pub fn revision(text: &str) -> String {
+    let digest: String = Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
+    digest.chars().take(REVISION_LENGTH).collect()
+}
 
 /// The settings all pods of one cluster share.
 ///
@@ -39,6 +52,34 @@ pub struct NodeSettings {
     /// Complete except for what is ours to set per pod (port, dir, unixsocket, cluster-*, maxmemory if absent here, …).
     /// A parameter that the pod's Valkey version does not have is left out by the sidecar: see `api::parameters`.
     pub parameters: BTreeMap<String, String>,
+    /// The ValkeyCluster's UID: commands for another cluster of the same name are refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster_uid: Option<String>,
+    /// Where the operator is and who it is; without it the sidecar works alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<LineSettings>,
+}
+
+/// How a sidecar finds its operator.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LineSettings {
+    /// `host:port`, each; a name may stand for several replicas.
+    pub addresses: Vec<String>,
+    /// The SPIFFE ID the operator shows; any other is not obeyed.
+    pub operator_id: String,
+    /// Where the pod has a SPIFFE Workload API (`unix:///…`), if the identity comes from there and not from the mounted Secret.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload_api_socket: Option<String>,
+}
+
+impl LineSettings {
+    /// The directory in which the Workload API's socket is, where the pods mount it.
+    pub fn workload_api_directory(&self) -> Option<&str> {
+        let socket = self.workload_api_socket.as_ref()?.strip_prefix("unix://")?;
+        let (directory, _) = socket.rsplit_once('/')?;
+        Some(directory).filter(|directory| directory.starts_with('/'))
+    }
 }
 
 impl NodeSettings {
@@ -75,8 +116,38 @@ mod tests {
     }
 
     #[test]
-    fn settings_survive_a_round_trip() {
+    fn a_field_this_program_does_not_know_changes_the_revision_too() {
+        let other = WRITTEN_BY_A_NEWER_OPERATOR.replace("\"a\":1", "\"a\":2");
+        assert_eq!(revision(WRITTEN_BY_A_NEWER_OPERATOR), revision(WRITTEN_BY_A_NEWER_OPERATOR));
+        assert_ne!(revision(WRITTEN_BY_A_NEWER_OPERATOR), revision(&other));
+        assert_eq!(revision(&other).len(), REVISION_LENGTH);
+    }
+
+    #[test]
+    fn an_older_operator_names_no_line() {
         let settings: NodeSettings = serde_json::from_str(WRITTEN_BY_A_NEWER_OPERATOR).unwrap();
+        assert_eq!((settings.cluster_uid, settings.line), (None, None));
+    }
+
+    #[test]
+    fn the_directory_of_the_workload_api_is_that_of_its_socket() {
+        let line = |socket: &str| LineSettings {
+            addresses: Vec::new(),
+            operator_id: String::new(),
+            workload_api_socket: Some(socket.to_owned()),
+        };
+        assert_eq!(line("unix:///run/spire/agent.sock").workload_api_directory(), Some("/run/spire"));
+        for socket in ["", "unix:///agent.sock", "unix://agent.sock", "tcp://127.0.0.1:80"] {
+            assert_eq!(line(socket).workload_api_directory(), None, "{socket}");
+        }
+    }
+
+    #[test]
+    fn settings_survive_a_round_trip() {
+        let mut settings: NodeSettings = serde_json::from_str(WRITTEN_BY_A_NEWER_OPERATOR).unwrap();
+        settings.cluster_uid = Some("00000000-0000-0000-0000-000000000001".to_owned());
+        let (addresses, operator_id) = (vec!["operator.svc:8443".to_owned()], "spiffe://system/operator".to_owned());
+        settings.line = Some(LineSettings { addresses, operator_id, workload_api_socket: None });
         let text = serde_json::to_string(&settings).unwrap();
         assert_eq!(serde_json::from_str::<NodeSettings>(&text).unwrap(), settings);
     }

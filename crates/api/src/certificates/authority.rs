@@ -93,7 +93,14 @@ pub struct ValkeyCAStatus {
     #[serde(default)]
     #[schemars(length(max = 8))]
     pub trusted: Vec<TrustedRoot>,
-    /// Sidecars that a change of root waits for.
+    /// What each replica of the operator trusts and shows. Each writes its own entry.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 16),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+    )]
+    pub operators: Vec<OperatorReplica>,
+    /// Sidecars and operator replicas that a change of root waits for.
     #[serde(default)]
     pub waiting_for: i32,
     /// What the operator will do next, in words; empty when there is nothing to do.
@@ -122,6 +129,26 @@ pub struct TrustedRoot {
     pub thumbprint: String,
     /// When it ends.
     pub expires_at: Time,
+    /// The certificate itself, PEM. With it the root stays trusted even if every Secret is lost.
+    #[serde(default)]
+    #[schemars(length(max = 16384))]
+    pub certificate: String,
+}
+
+/// One replica of the operator.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct OperatorReplica {
+    /// Its pod.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+    /// SHA-256 of the roots it trusts, in hexadecimal.
+    #[serde(default)]
+    #[schemars(length(max = 8))]
+    pub trusted_roots: Vec<String>,
+    /// SHA-256 of the root that the certificate it shows leads to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub presents: Option<String>,
 }
 
 fn valid_for_days() -> i32 {

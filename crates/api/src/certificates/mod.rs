@@ -5,10 +5,13 @@ mod authority;
 mod binding;
 mod bundle;
 mod conditions;
+pub mod names;
 mod operator_mtls;
 mod rules;
 
-pub use authority::{AuthoritySource, SecretType, TrustedRoot, ValkeyCA, ValkeyCASpec, ValkeyCAStatus};
+pub use authority::{
+    AuthoritySource, OperatorReplica, SecretType, TrustedRoot, ValkeyCA, ValkeyCASpec, ValkeyCAStatus,
+};
 pub use binding::{
     ActiveCertificate, DeprecatedCertificate, ValkeyCertificateBinding, ValkeyCertificateBindingSpec,
     ValkeyCertificateBindingStatus,

@@ -21,5 +21,5 @@ pub use resources::Resources;
 pub use rules::name_rules;
 pub use security_context::SecurityContext;
 pub use spec::{ValkeyCluster, ValkeyClusterSpec};
-pub use status::{ExporterStatus, Phase, StatefulSetReference, ValkeyClusterStatus};
+pub use status::{ExporterStatus, Phase, PodStatus, StatefulSetReference, ValkeyClusterStatus};
 pub use storage::Storage;

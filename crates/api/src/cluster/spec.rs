@@ -12,6 +12,7 @@ use super::rules;
 use super::security_context::SecurityContext;
 use super::status::ValkeyClusterStatus;
 use super::storage::Storage;
+use crate::certificates::OperatorMtls;
 use k8s_openapi::api::core::v1::{NodeAffinity, PodAffinity, PodAntiAffinity, Toleration, TopologySpreadConstraint};
 use kube_derive::CustomResource;
 use schemars::JsonSchema;
@@ -47,6 +48,7 @@ use std::collections::BTreeMap;
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     printcolumn(name = "Pods", type_ = "string", priority = 1, json_path = ".status.readyPods"),
+    printcolumn(name = "Sidecars", type_ = "string", priority = 1, json_path = ".status.sidecars"),
     printcolumn(name = "Plan", type_ = "string", priority = 1, json_path = ".status.plan")
 )]
 pub struct ValkeyClusterSpec {
@@ -118,6 +120,9 @@ pub struct ValkeyClusterSpec {
     #[serde(default)]
     #[schemars(schema_with = "super::config_rules::schema")]
     pub config: BTreeMap<String, String>,
+    /// How long the identity of this cluster's sidecars lasts. Changing it restarts nothing.
+    #[serde(default)]
+    pub operator_mtls: OperatorMtls,
     /// The operator leaves the cluster alone while this is true. The pods go on serving.
     #[serde(default)]
     pub paused: bool,

@@ -1,6 +1,7 @@
 //! What the operator reports about a ValkeyCluster. Pure; bounded in size whatever the cluster's.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use orchestration::{Orchestration, Queued, ShardStatus};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +36,9 @@ pub struct ValkeyClusterStatus {
     /// Ready pods of all pods, for people: "6/6".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready_pods: Option<String>,
+    /// Sidecars connected to the operator of all pods, for people: "6/6".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sidecars: Option<String>,
     /// Label selector of the pods, for the scale subresource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<String>,
@@ -48,6 +52,21 @@ pub struct ValkeyClusterStatus {
     #[serde(default)]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
+    /// The pods as their sidecars report them: those without a connection first, at most 100.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"], "maxItems" = 100))]
+    pub pods: Vec<PodStatus>,
+    /// The shards as last known: which slots, which nodes, who is the primary.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["id"]))]
+    pub shards: Vec<ShardStatus>,
+    /// The change of several steps that is under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub orchestration: Option<Orchestration>,
+    /// Changes that wait for the one under way to end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub queue: Vec<Queued>,
     /// What the operator will do next, in words; empty when there is nothing to do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<String>,
@@ -63,6 +82,25 @@ pub enum Phase {
     Backup,
     Restore,
     Unbound,
+}
+
+/// One pod as its sidecar reports it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PodStatus {
+    /// Its name.
+    pub name: String,
+    /// Whether its sidecar is connected to the operator.
+    pub connected: bool,
+    /// When the sidecar last spoke, as of the last change of this status: about every minute while it is connected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_heartbeat: Option<Time>,
+    /// Version of the sidecar.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sidecar_version: Option<String>,
+    /// When the certificate ends that the sidecar connected with; it is replaced well before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate_expires: Option<Time>,
 }
 
 /// The StatefulSet that runs the pods.

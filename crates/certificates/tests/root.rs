@@ -1,0 +1,195 @@
+//! The root, with a clock of the test's own: made, lost, refused, and handed over while parties switch in any order.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::string_slice, reason = "a test")]
+
+use api::certificates::ValkeyCAStatus;
+use certificates::{
+    AuthorityReport, Found, RootPlan, RootStep, RootView, Signing, Source, Stored, Wanted, authority_status, root_plan,
+};
+use jiff::Timestamp;
+use pki::{Lifetime, Party, Thumbprint};
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+const DAY: i64 = 86_400;
+const TEN_YEARS: i64 = 3650 * DAY;
+const YEAR: Duration = Duration::from_secs(365 * 86_400);
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+fn print(text: &str) -> Thumbprint {
+    Thumbprint::recorded(text)
+}
+
+fn stored(text: &str, start: i64) -> Stored {
+    Stored { thumbprint: print(text), lifetime: Lifetime { issued_at: at(start), expires_at: at(start + TEN_YEARS) } }
+}
+
+fn wanted(text: &str, source: Source) -> Wanted {
+    Wanted { source, root: Found::Whole(stored(text, 0)) }
+}
+
+fn signing(text: &str, source: Source, came_from: &str) -> Option<Signing> {
+    Some(Signing { root: stored(text, 0), source, came_from: came_from.into() })
+}
+
+fn settled() -> RootView {
+    RootView {
+        secret: "root".into(),
+        wanted: wanted("a", Source::Operator),
+        signing: signing("a", Source::Operator, "root"),
+        trusted: BTreeMap::from([(print("a"), at(TEN_YEARS))]),
+        parties: Vec::new(),
+    }
+}
+
+fn plan(view: &RootView, now: i64) -> RootPlan {
+    root_plan(view, YEAR, at(now))
+}
+
+fn absent(source: Source) -> Wanted {
+    Wanted { source, root: Found::Absent }
+}
+
+#[test]
+fn once_settled_there_is_nothing_to_do_until_it_is_due() {
+    let quiet = plan(&settled(), 0);
+    assert_eq!((quiet.step, quiet.next), (None, Some(at(2920 * DAY))));
+    assert_eq!(plan(&settled(), 2920 * DAY).step, Some(RootStep::Make));
+}
+
+#[test]
+fn at_first_it_is_made_trusted_and_signs() {
+    let mut view = RootView { wanted: absent(Source::Operator), signing: None, trusted: BTreeMap::new(), ..settled() };
+    assert_eq!(plan(&view, 0).step, Some(RootStep::Make));
+    view.wanted = wanted("a", Source::Operator);
+    assert_eq!(plan(&view, 0).step, Some(RootStep::Trust));
+    view.trusted.insert(print("a"), at(TEN_YEARS));
+    assert_eq!(plan(&view, 0).step, Some(RootStep::Sign));
+    view.signing = signing("a", Source::Operator, "root");
+    assert_eq!(plan(&view, 0).step, None);
+}
+
+#[test]
+fn a_lost_or_spoilt_secret_gets_the_root_in_force_back() {
+    let lost = plan(&RootView { wanted: absent(Source::Operator), ..settled() }, 0);
+    assert_eq!(lost.step, Some(RootStep::WriteBack));
+    assert!(lost.repaired.is_some());
+    let spoilt = Wanted { source: Source::Operator, root: Found::Spoilt("no key".into()) };
+    let spoilt = plan(&RootView { wanted: spoilt, ..settled() }, 0);
+    assert_eq!((spoilt.step, spoilt.repaired.as_deref()), (Some(RootStep::WriteBack), Some("no key")));
+}
+
+#[test]
+fn with_everything_but_the_trust_lost_a_new_root_is_made_and_the_old_stays_trusted() {
+    let mut view = RootView { wanted: absent(Source::Operator), signing: None, ..settled() };
+    assert_eq!(plan(&view, 0).step, Some(RootStep::Make));
+    view.wanted = wanted("b", Source::Operator);
+    assert_eq!(plan(&view, 0).step, Some(RootStep::Trust));
+    view.trusted.insert(print("b"), at(TEN_YEARS));
+    assert_eq!(plan(&view, 0).step, Some(RootStep::Sign));
+    view.signing = signing("b", Source::Operator, "root");
+    view.parties = vec![party(0)];
+    assert_eq!((plan(&view, 0).step, plan(&view, 0).behind), (None, vec!["poc-0".to_owned()]));
+}
+
+#[test]
+fn somebody_elses_bad_root_is_refused_and_the_one_before_stays() {
+    let bad = Wanted { source: Source::Own, root: Found::Spoilt("it has expired".into()) };
+    let plan = plan(&RootView { wanted: bad, secret: "our-root".into(), ..settled() }, 0);
+    assert_eq!((plan.step.clone(), plan.refused.as_deref()), (None, Some("it has expired")));
+    let in_force = signing("a", Source::Operator, "root");
+    let report = AuthorityReport {
+        generation: Some(2),
+        plan: &plan,
+        signing: in_force.as_ref(),
+        trusted: Vec::new(),
+        failure: None,
+    };
+    let status = authority_status(&report, &ValkeyCAStatus::default(), at(0));
+    let ready = &status.conditions[0];
+    assert_eq!((ready.status.as_str(), ready.reason.as_str()), ("False", "OwnAuthorityRefused"));
+    assert!(ready.message.contains("it has expired") && ready.message.contains("stays in use"), "{}", ready.message);
+    assert_eq!(status.thumbprint.as_deref(), Some("a"));
+}
+
+#[test]
+fn somebodys_own_root_that_is_taken_away_is_reported_and_never_replaced() {
+    let view = RootView { signing: signing("a", Source::Own, "root"), wanted: absent(Source::Own), ..settled() };
+    let plan = plan(&view, 0);
+    assert_eq!(plan.step, None);
+    assert!(plan.refused.is_some_and(|why| why.contains("root is gone")));
+    let due = RootView { wanted: wanted("a", Source::Own), signing: signing("a", Source::Own, "root"), ..settled() };
+    assert_eq!(self::plan(&due, 3000 * DAY).step, None);
+}
+
+#[test]
+fn what_cannot_be_read_changes_nothing() {
+    let unknown = Wanted { source: Source::Operator, root: Found::Unreadable("403".into()) };
+    let plan = plan(&RootView { wanted: unknown.clone(), ..settled() }, 0);
+    assert_eq!((plan.step, plan.unreadable.as_deref()), (None, Some("403")));
+    let mut under_way = RootView { wanted: unknown, ..settled() };
+    under_way.trusted.insert(print("b"), at(TEN_YEARS));
+    assert_eq!(self::plan(&under_way, 0).step, None, "the root on its way in stays trusted");
+}
+
+fn party(number: usize) -> Party {
+    Party { name: format!("poc-{number}"), trusts: Some(BTreeSet::from([print("a")])), presents: Some(print("a")) }
+}
+
+fn perform(view: &mut RootView, step: &RootStep) {
+    match (step, &view.wanted.root, &view.signing) {
+        (RootStep::Trust, Found::Whole(root), _) => {
+            view.trusted.insert(root.thumbprint.clone(), root.lifetime.expires_at);
+        }
+        (RootStep::Sign, Found::Whole(root), _) => {
+            view.signing =
+                Some(Signing { root: root.clone(), source: view.wanted.source, came_from: view.secret.clone() });
+        }
+        (RootStep::RetireOthers, _, Some(signing)) => {
+            let keep = signing.root.thumbprint.clone();
+            view.trusted.retain(|root, _| *root == keep);
+        }
+        _ => {}
+    }
+}
+
+fn all_believe(view: &RootView) -> bool {
+    let shown: Vec<_> = view.parties.iter().filter_map(|party| party.presents.clone()).collect();
+    view.parties.iter().flat_map(|party| &party.trusts).all(|roots| shown.iter().all(|root| roots.contains(root)))
+}
+
+proptest! {
+    /// The user changes the root as often as he likes, parties switch when they like: nobody ever stops believing anybody, and
+    /// when the changes end so does the hand-over, with one root left.
+    #[test]
+    fn however_the_root_changes_everybody_always_believes_everybody(
+        count in 1_usize..5, moves in prop::collection::vec((0_usize..5, 0_u8..8), 0..120),
+    ) {
+        let mut view = RootView { parties: (0..count).map(party).collect(), ..settled() };
+        let names = ["a", "b", "c", "d"];
+        for (number, action) in moves {
+            let (trusted, signs) = (view.trusted.keys().cloned().collect(), view.signing.clone().unwrap());
+            match (action, view.parties.get_mut(number)) {
+                (0, _) => view.wanted = wanted(names[number % 4], Source::Own),
+                (1 | 2, Some(party)) => party.trusts = Some(trusted),
+                // A sidecar's leaf and the roots it trusts come in one Secret.
+                (3 | 4, Some(party)) => { party.trusts = Some(trusted); party.presents = Some(signs.root.thumbprint) }
+                _ => if let Some(step) = plan(&view, 0).step { perform(&mut view, &step) },
+            }
+            prop_assert!(all_believe(&view), "{view:?}");
+        }
+        for _ in 0..8 {
+            while let Some(step) = plan(&view, 0).step { perform(&mut view, &step) }
+            let (trusted, signs): (BTreeSet<_>, _) = (view.trusted.keys().cloned().collect(), view.signing.clone().unwrap());
+            for party in &mut view.parties { party.trusts = Some(trusted.clone()); party.presents = Some(signs.root.thumbprint.clone()) }
+            prop_assert!(all_believe(&view), "{view:?}");
+        }
+        prop_assert_eq!(view.trusted.len(), 1);
+        prop_assert_eq!(&view.signing.clone().unwrap().root.thumbprint, &view.wanted.root.whole().unwrap().thumbprint);
+        let left = plan(&view, 0);
+        prop_assert!(left.step.is_none() && left.distrustful.is_empty() && left.behind.is_empty());
+    }
+}

@@ -1,0 +1,63 @@
+//! The ValkeyCA itself: made when there is none, its status published when it differs.
+
+use super::{Error, Identities};
+use api::certificates::{SecretType, ValkeyCA, ValkeyCASpec, ValkeyCAStatus, names};
+use api::names::{API_VERSION, MANAGER};
+use kube::api::{Api, Patch, PatchParams, PostParams};
+use serde_json::json;
+
+const DESCRIPTION: &str = "Root of the identities of operator and sidecars";
+/// Ten years; only for a root that the operator makes.
+const VALID_FOR_DAYS: i32 = 3650;
+
+impl Identities {
+    pub(super) fn authorities(&self) -> Api<ValkeyCA> {
+        Api::namespaced(self.client.clone(), &self.settings.namespace)
+    }
+
+    /// The ValkeyCA, made if there is none.
+    pub(super) async fn authority(&self) -> Result<ValkeyCA, Error> {
+        let api = self.authorities();
+        let found = api.get_opt(names::ROOT).await.map_err(|error| Error::read(what(), &error))?;
+        if let Some(found) = found {
+            return Ok(found);
+        }
+        self.metrics.write("create", "ValkeyCA");
+        let parameters = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
+        tracing::info!(name = names::ROOT, "making the ValkeyCA");
+        match api.create(&parameters, &first()).await {
+            Err(kube::Error::Api(status)) if status.code == 409 => api.get(names::ROOT).await,
+            other => other,
+        }
+        .map_err(|error| Error::write(what(), &error))
+    }
+
+    /// `next` says nothing about the replicas: each tells of itself.
+    pub(super) async fn publish_authority(&self, found: &ValkeyCA, next: &ValkeyCAStatus) -> Result<(), Error> {
+        let before = ValkeyCAStatus { operators: Vec::new(), ..found.status.clone().unwrap_or_default() };
+        if found.status.is_some() && json!(before) == json!(next) {
+            return Ok(());
+        }
+        let patch = json!({ "apiVersion": API_VERSION, "kind": "ValkeyCA", "metadata": { "name": names::ROOT }, "status": next });
+        self.metrics.write("apply", "ValkeyCA/status");
+        let parameters = PatchParams::apply(MANAGER).force();
+        let outcome = self.authorities().patch_status(names::ROOT, &parameters, &Patch::Apply(&patch)).await;
+        outcome.map(drop).map_err(|error| Error::write(format!("the status of {}", what()), &error))
+    }
+}
+
+fn what() -> String {
+    format!("the ValkeyCA {}", names::ROOT)
+}
+
+fn first() -> ValkeyCA {
+    let spec = ValkeyCASpec {
+        description: Some(DESCRIPTION.to_owned()),
+        secret_type: SecretType::Secret,
+        ca_cert_secret_ref: names::ROOT_SECRET.to_owned(),
+        valid_for_days: VALID_FOR_DAYS,
+    };
+    let mut authority = ValkeyCA::new(names::ROOT, spec);
+    authority.metadata.labels = Some(super::root_writing::labels());
+    authority
+}

@@ -1,0 +1,69 @@
+//! What was last read of each cluster's certificates, so that a look a moment later reads nothing again. Losing it costs requests,
+//! never correctness.
+
+use super::cluster_reading::Reading;
+use crate::cache::ClusterName;
+use pki::Party;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Looks follow each other closely while pods start; Secrets do not change that fast.
+const FRESH: Duration = Duration::from_secs(5);
+
+#[derive(Default)]
+struct Memory {
+    reading: Option<(Instant, Arc<Reading>)>,
+    parties: Option<(String, Vec<Party>)>,
+}
+
+#[derive(Default)]
+pub struct Memories(Mutex<HashMap<ClusterName, Memory>>);
+
+impl Memories {
+    fn all(&self) -> MutexGuard<'_, HashMap<ClusterName, Memory>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The last reading, if it is recent and of this very cluster.
+    pub fn fresh(&self, cluster: &ClusterName, uid: &str) -> Option<Arc<Reading>> {
+        let all = self.all();
+        let (read, reading) = all.get(cluster)?.reading.as_ref()?;
+        (read.elapsed() < FRESH && reading.cluster_uid == uid).then(|| reading.clone())
+    }
+
+    pub fn remember(&self, cluster: &ClusterName, reading: Arc<Reading>) {
+        self.all().entry(cluster.clone()).or_default().reading = Some((Instant::now(), reading));
+    }
+
+    /// How the sidecars of this cluster, by its uid, stand.
+    pub fn set_parties(&self, cluster: &ClusterName, uid: &str, parties: Vec<Party>) {
+        self.all().entry(cluster.clone()).or_default().parties = Some((uid.to_owned(), parties));
+    }
+
+    /// None when the cluster was not looked at yet.
+    pub fn parties(&self, cluster: &ClusterName, uid: &str) -> Option<Vec<Party>> {
+        let all = self.all();
+        let (of, parties) = all.get(cluster)?.parties.as_ref()?;
+        (of == uid).then(|| parties.clone())
+    }
+
+    /// An object of this cluster was seen in this version. True if that is news, and then nothing is taken for fresh.
+    pub fn noticed(&self, cluster: &ClusterName, name: &str, version: Option<&str>) -> bool {
+        let mut all = self.all();
+        let Some(memory) = all.get_mut(cluster) else { return false };
+        let known = memory.reading.as_ref().is_some_and(|(_, reading)| reading.has_seen(name, version));
+        if !known {
+            memory.reading = None;
+        }
+        !known
+    }
+
+    pub fn forget(&self, cluster: &ClusterName) {
+        self.all().remove(cluster);
+    }
+
+    pub fn len(&self) -> usize {
+        self.all().len()
+    }
+}

@@ -1,0 +1,127 @@
+//! Identities: the operator makes and keeps the root, its own certificate, and those of every cluster's sidecars. IO; what to do is
+//! decided in the crate `certificates`, how certificates are made in `pki`. `run` starts [`Own`] on every replica and
+//! [`Identities::lead`] on the leader; `reconcile` calls [`Identities::ensure`] at each look at a cluster.
+
+mod authority;
+mod cluster;
+mod cluster_reading;
+mod cluster_writing;
+mod contents;
+mod in_force;
+mod memory;
+mod operators;
+mod own;
+mod own_intermediate;
+mod parties;
+mod pods;
+mod root;
+mod root_reading;
+mod root_writing;
+mod secrets;
+
+pub use cluster::IdentityFacts;
+pub use own::Own;
+pub use parties::{NoParties, Parties, SidecarParty};
+
+use crate::metrics::Metrics;
+use in_force::InForce;
+use kube::Client;
+use memory::Memories;
+use secrets::Secrets;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// How long an intermediate is valid.
+const INTERMEDIATE_VALIDITY: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+/// How long before its end the operator's own is replaced.
+const RENEW_BEFORE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+/// How long the leaf of an operator replica is valid. It exists in memory only.
+const OWN_VALIDITY: Duration = Duration::from_secs(6 * 60 * 60);
+
+/// Where this process is.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The operator's namespace.
+    pub namespace: String,
+    /// The pod this process runs in; None outside of Kubernetes.
+    pub replica: Option<String>,
+    /// Whether the built-in authority is used. If not, certificates come from elsewhere and nothing is made here.
+    pub built_in: bool,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("{what} could not be read: {detail}")]
+    Read { what: String, detail: String },
+    #[error("{what} could not be written: {detail}")]
+    Write { what: String, detail: String },
+    #[error("a certificate could not be made: {0}")]
+    Issue(String),
+    #[error("{0}")]
+    Name(#[from] pki::InvalidLabel),
+}
+
+impl Error {
+    fn write(what: impl Into<String>, error: &kube::Error) -> Self {
+        Self::Write { what: what.into(), detail: detail(error) }
+    }
+
+    fn read(what: impl Into<String>, error: &kube::Error) -> Self {
+        Self::Read { what: what.into(), detail: detail(error) }
+    }
+
+    fn issue(error: impl std::fmt::Display) -> Self {
+        Self::Issue(error.to_string())
+    }
+}
+
+/// The API server's own words.
+fn detail(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => status.message.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// The leader's part.
+pub struct Identities {
+    client: Client,
+    settings: Settings,
+    secrets: Secrets,
+    metrics: Arc<Metrics>,
+    parties: Arc<dyn Parties>,
+    own: Own,
+    /// The root that signs, and whom to trust; None until it was made or found.
+    in_force: watch::Sender<Option<Arc<InForce>>>,
+    /// Why there is none, for clusters that wait.
+    trouble: Mutex<Option<String>>,
+    memories: Memories,
+}
+
+impl Identities {
+    pub fn new(
+        client: Client,
+        settings: Settings,
+        parties: Arc<dyn Parties>,
+        own: Own,
+        metrics: Arc<Metrics>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            secrets: Secrets::new(client.clone(), metrics.clone()),
+            client,
+            settings,
+            metrics,
+            parties,
+            own,
+            in_force: watch::channel(None).0,
+            trouble: Mutex::default(),
+            memories: Memories::default(),
+        })
+    }
+
+    /// Changes whenever every cluster must be looked at for its identity.
+    pub fn changes(&self) -> watch::Receiver<Option<Arc<InForce>>> {
+        self.in_force.subscribe()
+    }
+}

@@ -1,0 +1,110 @@
+//! Who a change of root waits for: the operator's replicas, which tell of themselves in the status of the ValkeyCA, and the sidecars
+//! of every cluster.
+
+use super::{Error, Identities, own::OwnFacts};
+use crate::cache::ClusterName;
+use crate::resources;
+use api::certificates::{OperatorReplica, ValkeyCA, ValkeyCertificateBundle, names};
+use api::names::{API_VERSION, MANAGER};
+use futures::future::join_all;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, ListParams, Patch, PatchParams};
+use kube::{Client, ResourceExt};
+use pki::{Party, Thumbprint};
+use serde_json::json;
+
+/// The name under which a process outside of Kubernetes is waited for.
+const UNNAMED: &str = "this operator";
+
+fn entries(authority: &ValkeyCA) -> &[OperatorReplica] {
+    authority.status.as_ref().map(|status| status.operators.as_slice()).unwrap_or_default()
+}
+
+fn party(entry: &OperatorReplica) -> Party {
+    Party {
+        name: entry.name.clone(),
+        trusts: Some(entry.trusted_roots.iter().map(|text| Thumbprint::recorded(text)).collect()),
+        presents: entry.presents.as_deref().map(Thumbprint::recorded),
+    }
+}
+
+impl Identities {
+    /// This process knows about itself at first hand.
+    pub(super) fn replicas(&self, authority: &ValkeyCA) -> Vec<Party> {
+        let name = self.settings.replica.clone().unwrap_or_else(|| UNNAMED.to_owned());
+        let others: Vec<Party> = entries(authority).iter().filter(|entry| entry.name != name).map(party).collect();
+        let facts = self.own.facts();
+        // On the very first start there is nothing yet that anybody could trust or show.
+        let own = facts.map(|facts| Party { name, trusts: Some(facts.trusts), presents: facts.presents });
+        others.into_iter().chain(own).collect()
+    }
+
+    /// One entry for each pod; for a cluster that was not looked at yet, one for it as a whole.
+    pub(super) async fn sidecars(&self, scopes: &[Option<String>]) -> Result<Vec<Party>, Error> {
+        let mut parties = Vec::new();
+        for scope in scopes {
+            let api = resources::scoped::<ValkeyCertificateBundle>(&self.client, scope.as_deref());
+            let bundles = api.list(&ListParams::default()).await;
+            let bundles = bundles.map_err(|error| Error::read("the list of ValkeyCertificateBundles", &error))?;
+            parties.extend(bundles.items.iter().flat_map(|bundle| self.sidecars_of(bundle)));
+        }
+        Ok(parties)
+    }
+
+    fn sidecars_of(&self, bundle: &ValkeyCertificateBundle) -> Vec<Party> {
+        let Some(owner) = bundle.owner_references().iter().find(|owner| owner.kind == api::names::KIND) else {
+            return Vec::new();
+        };
+        let cluster = ClusterName { namespace: bundle.namespace().unwrap_or_default(), name: owner.name.clone() };
+        let unknown =
+            || Party { name: format!("{}/{}", cluster.namespace, cluster.name), trusts: None, presents: None };
+        self.memories.parties(&cluster, &owner.uid).unwrap_or_else(|| vec![unknown()])
+    }
+
+    /// Entries of pods that are no more; their own process cannot take them out.
+    pub(super) async fn forget_gone_replicas(&self, authority: &ValkeyCA) {
+        let Some(replica) = &self.settings.replica else { return };
+        let others = entries(authority).iter().filter(|entry| entry.name != *replica);
+        let api: Api<Pod> = Api::namespaced(self.client.clone(), &self.settings.namespace);
+        let looks = others.map(|entry| async { (entry.name.clone(), api.get_opt(&entry.name).await) });
+        for (name, found) in join_all(looks).await {
+            if let Ok(None) = found {
+                self.forget_replica(&name).await;
+            }
+        }
+    }
+
+    /// Applying nothing in its name takes the entry out.
+    async fn forget_replica(&self, name: &str) {
+        tracing::info!(replica = name, "a replica of the operator is gone");
+        self.metrics.write("apply", "ValkeyCA/status");
+        if let Err(error) = apply(&self.client, &self.settings.namespace, name, Vec::new()).await {
+            tracing::debug!(%error, "its entry stays until the next look");
+        }
+    }
+}
+
+/// Writes the entry of one replica, each under a field manager of its own.
+pub async fn tell(client: &Client, namespace: &str, replica: &str, facts: &OwnFacts) -> kube::Result<bool> {
+    let entry = OperatorReplica {
+        name: replica.to_owned(),
+        trusted_roots: facts.trusts.iter().map(ToString::to_string).collect(),
+        presents: facts.presents.as_ref().map(ToString::to_string),
+    };
+    let api: Api<ValkeyCA> = Api::namespaced(client.clone(), namespace);
+    let Some(authority) = api.get_opt(names::ROOT).await? else { return Ok(false) };
+    if entries(&authority).contains(&entry) {
+        return Ok(false);
+    }
+    apply(client, namespace, replica, vec![entry]).await?;
+    Ok(true)
+}
+
+async fn apply(client: &Client, namespace: &str, replica: &str, entries: Vec<OperatorReplica>) -> kube::Result<()> {
+    let api: Api<ValkeyCA> = Api::namespaced(client.clone(), namespace);
+    let status = if entries.is_empty() { json!({}) } else { json!({ "operators": entries }) };
+    let patch =
+        json!({ "apiVersion": API_VERSION, "kind": "ValkeyCA", "metadata": { "name": names::ROOT }, "status": status });
+    let parameters = PatchParams::apply(&format!("{MANAGER}-{replica}")).force();
+    api.patch_status(names::ROOT, &parameters, &Patch::Apply(&patch)).await.map(drop)
+}
