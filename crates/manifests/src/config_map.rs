@@ -7,11 +7,9 @@ use api::node_settings::SETTINGS_FILE;
 use k8s_openapi::api::core::v1::ConfigMap;
 
 pub fn config_map(cluster: &ValidatedCluster) -> ConfigMap {
-    let settings = node_settings::node_settings(cluster);
-    let text = serde_json::to_string_pretty(&settings).unwrap_or_default();
     ConfigMap {
         metadata: metadata::object(cluster, names::config_map(&cluster.name)),
-        data: Some([(SETTINGS_FILE.to_owned(), text + "\n")].into()),
+        data: Some([(SETTINGS_FILE.to_owned(), node_settings::text(cluster))].into()),
         ..ConfigMap::default()
     }
 }

@@ -38,7 +38,7 @@ pub fn pod_annotations(cluster: &ValidatedCluster) -> BTreeMap<String, String> {
 /// The annotations running pods are to have: those of the template that need no restart, and the revision of the settings.
 pub fn live_pod_annotations(cluster: &ValidatedCluster) -> BTreeMap<String, String> {
     let mut annotations = pod_annotations(cluster);
-    let revision = restart::digest(&node_settings::node_settings(cluster));
+    let revision = api::node_settings::revision(&node_settings::text(cluster));
     annotations.insert(annotation::SETTINGS_REVISION.to_owned(), revision);
     annotations
 }

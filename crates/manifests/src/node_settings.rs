@@ -17,16 +17,30 @@ pub fn node_settings(cluster: &ValidatedCluster) -> NodeSettings {
         replicas_per_master: cluster.replicas_per_master,
         persistent_volume: cluster.storage.is_some(),
         parameters: cluster.parameters.clone(),
+        cluster_uid: Some(cluster.uid.clone()),
+        line: cluster.line.clone(),
     }
+}
+
+/// The file as the sidecars read it.
+pub fn text(cluster: &ValidatedCluster) -> String {
+    serde_json::to_string_pretty(&node_settings(cluster)).unwrap_or_default() + "\n"
 }
 
 /// The fields of the spec in Valkey's own words, together with the user's `config`. They have no name in common:
 /// `config` is refused where a field exists.
 pub fn parameters(spec: &ValkeyClusterSpec) -> BTreeMap<String, String> {
-    let mut parameters: BTreeMap<String, String> = spec.config.clone();
+    let mut parameters = defaults();
+    parameters.extend(spec.config.clone());
     let fields = persistence(&spec.backup).into_iter().chain(replication(&spec.replication, spec.replicas_per_master));
     parameters.extend(fields.map(|(name, value)| (name.to_owned(), value)));
     parameters
+}
+
+/// Where Valkey's own default serves a cluster badly; the user's `config` wins.
+fn defaults() -> BTreeMap<String, String> {
+    // Valkey waits five seconds for more replicas to come before it starts a copy; ours have one each, more often than not.
+    [("repl-diskless-sync-delay".to_owned(), "0".to_owned())].into()
 }
 
 fn persistence(backup: &Backup) -> Vec<(&'static str, String)> {

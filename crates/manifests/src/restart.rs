@@ -3,6 +3,7 @@
 
 use api::cluster::ValkeyClusterSpec;
 use api::names::annotation;
+use api::node_settings::LineSettings;
 use api::parameters;
 use api::valkey_version::ValkeyVersion;
 use serde::Serialize;
@@ -14,8 +15,11 @@ use std::collections::{BTreeMap, BTreeSet};
 pub type Inputs = BTreeMap<String, String>;
 
 const DIGEST_LENGTH: usize = 12;
+/// Pods made before they were given an identity have no such entry, and get one only by being replaced. What the Secret holds
+/// changes without a restart.
+const MOUNTED_IDENTITY: &str = "certificate and token";
 
-pub fn inputs(spec: &ValkeyClusterSpec, version: ValkeyVersion) -> Inputs {
+pub fn inputs(spec: &ValkeyClusterSpec, version: ValkeyVersion, line: Option<&LineSettings>) -> Inputs {
     let mut inputs = Inputs::new();
     let mut add = |field: &str, value: Option<String>| inputs.extend(value.map(|digest| (field.to_owned(), digest)));
     add("valkeyImage", Some(digest(&(&spec.valkey_image.name, &spec.valkey_image.tag))));
@@ -28,6 +32,8 @@ pub fn inputs(spec: &ValkeyClusterSpec, version: ValkeyVersion) -> Inputs {
     add("topologySpreadConstraints", spec.topology_spread_constraints.as_ref().map(digest));
     add("priorityClassName", spec.priority_class_name.as_ref().map(digest));
     add("exporter", exporter(spec));
+    let workload_api = line.and_then(LineSettings::workload_api_directory);
+    add("operatorMtls", Some(workload_api.map_or_else(|| digest(MOUNTED_IDENTITY), digest)));
     for (name, value) in spec.config.iter().filter(|(name, _)| needs_restart(name, version)) {
         add(&format!("config.{name}"), Some(digest(value)));
     }

@@ -24,7 +24,7 @@ pub fn container(cluster: &ValidatedCluster) -> Container {
         // Valkey starts only after this: valkey.conf is written by then.
         startup_probe: Some(probe::sidecar_answers(path::SIDECAR, pace(1, 120))),
         liveness_probe: Some(probe::sidecar_answers(path::SIDECAR, pace(10, 6))),
-        volume_mounts: Some(volumes::sidecar_mounts()),
+        volume_mounts: Some(volumes::sidecar_mounts(cluster)),
         security_context: Some(security::container()),
         ..Container::default()
     }
@@ -47,6 +47,7 @@ fn environment(cluster: &ValidatedCluster) -> Vec<EnvVar> {
         from_field(variable::POD_NAME, "metadata.name"),
         from_field(variable::POD_NAMESPACE, "metadata.namespace"),
         from_field(variable::POD_IP, "status.podIP"),
+        from_field(variable::POD_UID, "metadata.uid"),
         from_field(variable::NODE_NAME, "spec.nodeName"),
         EnvVar {
             name: variable::VALKEY_VERSION.to_owned(),

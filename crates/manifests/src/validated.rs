@@ -4,6 +4,7 @@ use crate::live::Live;
 use crate::restart::{self, Inputs};
 use api::cluster::{Resources, ValkeyCluster, ValkeyClusterSpec};
 use api::duration::Duration;
+use api::node_settings::LineSettings;
 use api::parameters;
 use api::quantity::Quantity;
 use api::valkey_version::ValkeyVersion;
@@ -15,6 +16,8 @@ use std::collections::BTreeMap;
 pub struct OperatorSettings {
     /// Full reference of the sidecar image for clusters that name none.
     pub sidecar_image: String,
+    /// Where sidecars find the operator; None: they are told of none.
+    pub line: Option<LineSettings>,
 }
 
 /// One thing that is wrong with a spec.
@@ -45,6 +48,7 @@ pub struct ValidatedCluster {
     pub parameters: BTreeMap<String, String>,
     /// What needs a restart to take effect.
     pub restart_inputs: Inputs,
+    pub line: Option<LineSettings>,
     /// Fields that are passed on as they are.
     pub spec: ValkeyClusterSpec,
 }
@@ -90,7 +94,7 @@ impl ValidatedCluster {
             return Err(problems.list);
         };
         let parameters = crate::node_settings::parameters(spec);
-        let restart_inputs = restart::inputs(spec, version);
+        let restart_inputs = restart::inputs(spec, version, settings.line.as_ref());
         let sidecar_image = sidecar_image(spec, settings, live, &restart_inputs);
         Ok(Self {
             name,
@@ -107,6 +111,7 @@ impl ValidatedCluster {
             read_service: spec.read_service.enabled,
             parameters,
             restart_inputs,
+            line: settings.line.clone(),
             spec: spec.clone(),
         })
     }

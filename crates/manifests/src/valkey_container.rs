@@ -13,7 +13,8 @@ pub fn container(cluster: &ValidatedCluster) -> Container {
         image: Some(cluster.valkey_image.clone()),
         image_pull_policy: Some("IfNotPresent".to_owned()),
         command: Some(vec!["valkey-server".to_owned(), format!("{}/valkey.conf", directory::RUN)]),
-        working_dir: Some(directory::DATA.to_owned()),
+        // Where the data is stands in the configuration; a server that got none must not find it.
+        working_dir: Some(directory::TMP.to_owned()),
         ports: Some(vec![tcp(port::VALKEY_NAME, port::VALKEY), tcp(port::BUS_NAME, port::BUS)]),
         resources: requirements(&cluster.spec.resources),
         // Answered as soon as the process speaks at all, loading included; then liveness takes over.

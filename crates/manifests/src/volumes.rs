@@ -1,10 +1,12 @@
-//! Volumes and mounts. `data`, `tmp` and `run` are shared by Valkey and the sidecar; the settings are the sidecar's alone. Pure.
+//! Volumes and mounts. `data`, `tmp` and `run` are shared by Valkey and the sidecar; settings, certificate and token are the
+//! sidecar's alone. Pure.
 
 use crate::validated::{Storage, ValidatedCluster};
 use api::names::{self, directory};
 use api::node_settings::SETTINGS_DIRECTORY;
 use k8s_openapi::api::core::v1::{
-    ConfigMapVolumeSource, EmptyDirVolumeSource, PersistentVolumeClaim, PersistentVolumeClaimSpec, Volume, VolumeMount,
+    CSIVolumeSource, ConfigMapVolumeSource, EmptyDirVolumeSource, PersistentVolumeClaim, PersistentVolumeClaimSpec,
+    ProjectedVolumeSource, SecretVolumeSource, ServiceAccountTokenProjection, Volume, VolumeMount, VolumeProjection,
     VolumeResourceRequirements,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
@@ -14,6 +16,14 @@ const DATA: &str = "data";
 const TMP: &str = "tmp";
 const RUN: &str = "run";
 const SETTINGS: &str = "settings";
+const MTLS: &str = "operator-mtls";
+const WORKLOAD_API: &str = "workload-api";
+const WORKLOAD_API_DRIVER: &str = "csi.spiffe.io";
+const LINE_TOKEN: &str = "operator-token";
+/// Readable by the pod's group alone.
+const PRIVATE: i32 = 0o440;
+/// The kubelet renews it at four fifths; one is shown per connection.
+const TOKEN_SECONDS: i64 = 3600;
 /// valkey.conf and a socket; counted against the containers' memory.
 const RUN_SIZE: &str = "4Mi";
 
@@ -21,8 +31,13 @@ pub fn volumes(cluster: &ValidatedCluster) -> Vec<Volume> {
     let data = cluster.storage.is_none().then(|| empty_directory(DATA, EmptyDirVolumeSource::default()));
     let memory =
         EmptyDirVolumeSource { medium: Some("Memory".to_owned()), size_limit: Some(Quantity(RUN_SIZE.to_owned())) };
-    let others =
-        [empty_directory(TMP, EmptyDirVolumeSource::default()), empty_directory(RUN, memory), settings(&cluster.name)];
+    let others = [
+        empty_directory(TMP, EmptyDirVolumeSource::default()),
+        empty_directory(RUN, memory),
+        settings(&cluster.name),
+        identity(cluster),
+        token(),
+    ];
     data.into_iter().chain(others).collect()
 }
 
@@ -35,13 +50,54 @@ fn settings(cluster: &str) -> Volume {
     Volume { name: SETTINGS.to_owned(), config_map: Some(source), ..Volume::default() }
 }
 
+/// Where the sidecar has its certificate from.
+fn identity(cluster: &ValidatedCluster) -> Volume {
+    if workload_api(cluster).is_some() { workload_api_socket() } else { certificate(&cluster.name) }
+}
+
+/// The directory at which the sidecar finds a Workload API, if its certificate comes from there.
+fn workload_api(cluster: &ValidatedCluster) -> Option<&str> {
+    cluster.line.as_ref()?.workload_api_directory()
+}
+
+/// SPIFFE's driver binds the socket of the node's agent into the pod; read-only, as it asks for.
+fn workload_api_socket() -> Volume {
+    let source =
+        CSIVolumeSource { driver: WORKLOAD_API_DRIVER.to_owned(), read_only: Some(true), ..CSIVolumeSource::default() };
+    Volume { name: WORKLOAD_API.to_owned(), csi: Some(source), ..Volume::default() }
+}
+
+/// Optional: a missing certificate costs the line to the operator, and never keeps Valkey from starting.
+fn certificate(cluster: &str) -> Volume {
+    let source = SecretVolumeSource {
+        secret_name: Some(names::mtls_secret(cluster)),
+        default_mode: Some(PRIVATE),
+        optional: Some(true),
+        items: None,
+    };
+    Volume { name: MTLS.to_owned(), secret: Some(source), ..Volume::default() }
+}
+
+fn token() -> Volume {
+    let token = ServiceAccountTokenProjection {
+        audience: Some(names::LINE_AUDIENCE.to_owned()),
+        expiration_seconds: Some(TOKEN_SECONDS),
+        path: names::LINE_TOKEN_FILE.to_owned(),
+    };
+    let sources = vec![VolumeProjection { service_account_token: Some(token), ..VolumeProjection::default() }];
+    let source = ProjectedVolumeSource { default_mode: Some(PRIVATE), sources: Some(sources) };
+    Volume { name: LINE_TOKEN.to_owned(), projected: Some(source), ..Volume::default() }
+}
+
 pub fn shared_mounts() -> Vec<VolumeMount> {
     [(DATA, directory::DATA), (TMP, directory::TMP), (RUN, directory::RUN)].map(|(name, path)| mount(name, path)).into()
 }
 
-pub fn sidecar_mounts() -> Vec<VolumeMount> {
-    let settings = VolumeMount { read_only: Some(true), ..mount(SETTINGS, SETTINGS_DIRECTORY) };
-    shared_mounts().into_iter().chain([settings]).collect()
+pub fn sidecar_mounts(cluster: &ValidatedCluster) -> Vec<VolumeMount> {
+    let identity = workload_api(cluster).map_or((MTLS, directory::MTLS), |directory| (WORKLOAD_API, directory));
+    let own = [(SETTINGS, SETTINGS_DIRECTORY), identity, (LINE_TOKEN, directory::LINE_TOKEN)];
+    let own = own.map(|(name, path)| VolumeMount { read_only: Some(true), ..mount(name, path) });
+    shared_mounts().into_iter().chain(own).collect()
 }
 
 fn mount(name: &str, path: &str) -> VolumeMount {

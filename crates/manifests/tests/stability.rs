@@ -3,7 +3,7 @@
 mod support;
 
 use api::names::annotation;
-use manifests::{Live, build, restart};
+use manifests::{Live, ValidatedCluster, build, restart};
 use std::collections::BTreeSet;
 use support::{case, validated};
 
@@ -94,4 +94,60 @@ fn new_settings_show_on_running_pods_and_not_on_the_template() {
     let revision = |cluster| manifests::live_pod_annotations(cluster)[annotation::SETTINGS_REVISION].clone();
     assert_ne!(revision(&before), revision(&after));
     assert!(!annotations(&build(&after).stateful_set).contains_key(annotation::SETTINGS_REVISION));
+}
+
+#[test]
+fn pods_from_before_they_had_an_identity_are_behind_in_that_alone() {
+    let template = annotations(&build(&validated(case("minimal").unwrap(), OLD, None).unwrap()).stateful_set);
+    let mut inputs: restart::Inputs = serde_json::from_str(&template[annotation::RESTART_INPUTS]).unwrap();
+    inputs.remove("operatorMtls");
+    let pod = restart::annotations(&inputs).into();
+    assert_eq!(restart::pending(&pod, &template), Some(["operatorMtls".to_owned()].into()));
+}
+
+#[test]
+fn only_the_sidecar_sees_certificate_and_token() {
+    let cluster = validated(case("full").unwrap(), OLD, None).unwrap();
+    let pod = build(&cluster).stateful_set.spec.unwrap().template.spec.unwrap();
+    let sees = |container: &k8s_openapi::api::core::v1::Container| {
+        let private = ["operator-mtls", "operator-token"];
+        container.volume_mounts.iter().flatten().filter(|mount| private.contains(&mount.name.as_str())).count()
+    };
+    assert_eq!(pod.init_containers.iter().flatten().map(sees).collect::<Vec<_>>(), [2]);
+    assert!(pod.containers.iter().all(|container| sees(container) == 0));
+}
+
+#[test]
+fn the_first_copy_to_a_replica_starts_at_once_unless_the_user_says_otherwise() {
+    let delay = |config: &[(&str, &str)]| {
+        let mut spec = case("minimal").unwrap();
+        spec.config = config.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        validated(spec, OLD, None).unwrap().parameters["repl-diskless-sync-delay"].clone()
+    };
+    assert_eq!((delay(&[]), delay(&[("repl-diskless-sync-delay", "3")])), ("0".to_owned(), "3".to_owned()));
+}
+
+#[test]
+fn with_a_workload_api_the_sidecar_alone_has_its_socket_and_nobody_has_the_secret() {
+    let cluster = support::cluster(case("minimal").unwrap());
+    let mut settings = support::settings(OLD);
+    let built_in = build(&ValidatedCluster::parse(&cluster, &settings, None).unwrap()).stateful_set;
+    let line = settings.line.as_mut().unwrap();
+    line.workload_api_socket = Some("unix:///spiffe-workload-api/spire-agent.sock".to_owned());
+    let set = build(&ValidatedCluster::parse(&cluster, &settings, None).unwrap()).stateful_set;
+    let pending = restart::pending(&annotations(&built_in), &annotations(&set));
+    assert_eq!(pending, Some(["operatorMtls".to_owned()].into()));
+    let pod = set.spec.unwrap().template.spec.unwrap();
+    let volumes = pod.volumes.unwrap();
+    assert!(volumes.iter().all(|volume| volume.secret.is_none()));
+    let socket = volumes.iter().find(|volume| volume.csi.is_some()).unwrap();
+    let csi = socket.csi.as_ref().unwrap();
+    assert_eq!((csi.driver.as_str(), csi.read_only), ("csi.spiffe.io", Some(true)));
+    let mounts = |container: &k8s_openapi::api::core::v1::Container| {
+        let found = container.volume_mounts.iter().flatten().find(|mount| mount.name == socket.name).cloned();
+        found.map(|mount| (mount.mount_path, mount.read_only))
+    };
+    let expected = Some(("/spiffe-workload-api".to_owned(), Some(true)));
+    assert_eq!(pod.init_containers.unwrap().iter().map(mounts).collect::<Vec<_>>(), [expected]);
+    assert!(pod.containers.iter().all(|container| mounts(container).is_none()));
 }

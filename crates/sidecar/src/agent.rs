@@ -55,6 +55,7 @@ pub struct Agent {
     arguments: Arc<RunArguments>,
     shared: Shared,
     settings: Option<NodeSettings>,
+    revision: Option<String>,
     stamp: Option<Stamp>,
     record: Record,
     switch: Switch,
@@ -72,6 +73,7 @@ impl Agent {
             arguments,
             shared,
             settings: None,
+            revision: None,
             stamp: None,
             record,
             switch: Switch::default(),
@@ -117,8 +119,8 @@ impl Agent {
             return;
         }
         self.stamp = stamp;
-        match settings::read(path) {
-            Ok(settings) => self.take_settings(settings),
+        match settings::read_with_revision(path) {
+            Ok((settings, revision)) => self.take_settings(settings, revision),
             Err(error) => {
                 tracing::error!(%error, "settings cannot be used; the last good ones stay in force");
                 self.shared.lock().settings_problem = Some(error.to_string());
@@ -126,9 +128,10 @@ impl Agent {
         }
     }
 
-    fn take_settings(&mut self, settings: NodeSettings) {
+    fn take_settings(&mut self, settings: NodeSettings, revision: String) {
         tracing::info!(cluster = %settings.cluster, parameters = settings.parameters.len(), "settings read");
-        self.settings = Some(settings);
+        self.shared.take_settings(settings.clone());
+        (self.settings, self.revision) = (Some(settings), Some(revision));
         self.reviewed = None;
         self.shared.lock().settings_problem = None;
     }
@@ -151,6 +154,9 @@ impl Agent {
             Err(error) => self.report(&error),
         }
         self.shared.lock().rendered |= !self.conf_outdated;
+        if !self.conf_outdated {
+            self.shared.gate.conf_rendered();
+        }
         !self.conf_outdated
     }
 
@@ -185,6 +191,10 @@ impl Agent {
     }
 
     fn nobody_there(&mut self) {
+        let held_back = self.shared.lock().boot.as_ref().is_some_and(|boot| boot.waiting);
+        if held_back {
+            self.waiting_since = Instant::now();
+        }
         let patience = self.arguments.start_patience;
         if self.trust == Trust::Hopeful && self.waiting_since.elapsed() > patience {
             tracing::warn!(?patience, "Valkey has not come up; leaving out parameters that no server has accepted yet");
@@ -218,6 +228,7 @@ impl Agent {
         state.valkey_version = info.text("valkey_version").map(str::to_owned);
         state.settled_run = info.text("run_id").map(str::to_owned);
         state.refused = self.record.refused.clone();
+        state.settings_revision.clone_from(&self.revision);
         (state.ignored, state.pending_restart) = (ignored, pending);
     }
 }

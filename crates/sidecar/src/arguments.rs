@@ -1,7 +1,7 @@
 //! The command line. Pure; `main` reads it.
 
 use api::{
-    names::{directory, environment, port},
+    names::{LINE_TOKEN_FILE, directory, environment, port},
     node_settings::{SETTINGS_DIRECTORY, SETTINGS_FILE},
     valkey_version::ValkeyVersion,
 };
@@ -54,6 +54,9 @@ pub struct PodArguments {
     /// Announced to clients and to the other nodes.
     #[arg(long, env = environment::POD_IP)]
     pub pod_ip: IpAddr,
+    /// The pod's UID, which tells it apart from an earlier pod of the same name; without it there is no line to the operator.
+    #[arg(long, env = environment::POD_UID)]
+    pub pod_uid: Option<String>,
     /// The Kubernetes node, for the log.
     #[arg(long, env = environment::NODE_NAME)]
     pub node_name: Option<String>,
@@ -70,8 +73,14 @@ impl PodArguments {
         self.run_dir.join("valkey.sock")
     }
 
-    pub fn conf(&self) -> PathBuf {
+    /// What Valkey is started with: a FIFO that leads to `conf` when the gate opens.
+    pub fn gate(&self) -> PathBuf {
         self.run_dir.join("valkey.conf")
+    }
+
+    /// The configuration, for Valkey and for people to read.
+    pub fn conf(&self) -> PathBuf {
+        self.run_dir.join("rendered.conf")
     }
 }
 
@@ -79,6 +88,12 @@ impl PodArguments {
 pub struct RunArguments {
     #[command(flatten)]
     pub pod: PodArguments,
+    /// The certificate shown to the operator, its key and the trusted roots: tls.crt, tls.key, ca.crt.
+    #[arg(long, env = "VALKEY_MTLS_DIR", default_value = directory::MTLS)]
+    pub mtls_dir: PathBuf,
+    /// The token that proves to the operator which pod this is.
+    #[arg(long, env = "VALKEY_LINE_TOKEN", default_value_os_t = PathBuf::from(directory::LINE_TOKEN).join(LINE_TOKEN_FILE))]
+    pub line_token: PathBuf,
     /// Where probes, metrics and status are answered [default: 0.0.0.0:8081, or [::]:8081 where the pod's IP is IPv6].
     #[arg(long, env = "VALKEY_HEALTH_ADDRESS")]
     pub health_address: Option<SocketAddr>,
@@ -95,6 +110,10 @@ pub struct RunArguments {
     /// valkey.conf: one bad value must not keep Valkey from starting.
     #[arg(long, env = "VALKEY_START_PATIENCE", default_value = "30", value_parser = seconds, value_name = "SECONDS")]
     pub start_patience: Duration,
+    /// Seconds a primary that did not stop in order waits for one of its replicas to take over, before it starts with the
+    /// data it has; three times the cluster's node timeout.
+    #[arg(long, env = "VALKEY_BOOT_PATIENCE", default_value = "15", value_parser = seconds, value_name = "SECONDS")]
+    pub boot_patience: Duration,
     /// error, warn, info, debug or trace.
     #[arg(long, env = "VALKEY_LOG_LEVEL", default_value = "info")]
     pub log_level: tracing::level_filters::LevelFilter,

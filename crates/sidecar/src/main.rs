@@ -2,14 +2,20 @@
 
 mod agent;
 mod arguments;
+mod boot;
+mod command;
 mod configuration;
 mod durable_file;
 mod ending;
 mod handover;
 mod health;
+mod line;
 mod logging;
+mod sentence;
 mod settings;
 mod state;
+mod vigil;
+mod voters;
 
 use agent::Agent;
 use anyhow::Context;
@@ -22,12 +28,14 @@ use configuration::{
 };
 use handover::HandOver;
 use health::{http, routes::Routes};
+use line::{keeper::Keeper, terminating, watch::Watch};
 use state::Shared;
 use std::{process::ExitCode, sync::Arc};
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
 };
+use vigil::Vigil;
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
@@ -66,15 +74,24 @@ async fn run(arguments: Arc<RunArguments>) -> anyhow::Result<()> {
     let pod = &arguments.pod;
     tracing::info!(pod = %pod.pod_name, namespace = %pod.pod_namespace, node = pod.node_name, %address, "sidecar started");
     let shared = Shared::default();
-    let hand_over = Arc::new(HandOver::new(pod.socket(), arguments.hand_over_deadline));
+    let hand_over = Arc::new(HandOver::new(pod.socket(), pod.data_dir.clone(), arguments.hand_over_deadline));
     let routes = Routes { arguments: arguments.clone(), shared: shared.clone(), hand_over };
     tokio::spawn(http::serve(listener, move |path| routes.clone().answer(path)));
-    let agent = tokio::spawn(Agent::new(arguments.clone(), shared).run());
+    let vigil = Vigil::new(pod.socket());
+    let sight = vigil.sight();
+    tokio::spawn(Watch::new(arguments.clone(), shared.clone(), &sight).run());
+    tokio::spawn(vigil.run());
+    let places = boot::Places { fifo: pod.gate(), conf: pod.conf(), data_dir: pod.data_dir.clone() };
+    let (gate, patience) = (shared.gate.clone(), arguments.boot_patience);
+    tokio::spawn(boot::Keeper { places, gate, shared: shared.clone(), sight, patience }.run());
+    tokio::spawn(Keeper::new(arguments.clone(), shared.clone()).run());
+    let agent = tokio::spawn(Agent::new(arguments.clone(), shared.clone()).run());
     tokio::select! {
         _ = terminated.recv() => {}
         _ = interrupted.recv() => {}
         ended = agent => anyhow::bail!("the agent's loop ended: {ended:?}"),
     }
+    terminating::tell(&shared);
     // The kubelet ends sidecars last; should it be otherwise, probes and the hand-over are answered to the end.
     let gone = ending::wait_for_valkey_to_go(&arguments.pod.socket(), arguments.exit_deadline).await;
     tracing::info!(valkey_gone = gone, "sidecar ends");

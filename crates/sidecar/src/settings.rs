@@ -1,6 +1,6 @@
 //! Reading settings.json and noticing that it changed. IO; the agent's loop calls it.
 
-use api::node_settings::{NodeSettings, SETTINGS_VERSION};
+use api::node_settings::{self, NodeSettings, SETTINGS_VERSION};
 use std::{
     fs, io,
     os::unix::fs::MetadataExt,
@@ -20,10 +20,14 @@ pub enum ReadSettings {
 }
 
 pub fn read(path: &Path) -> Result<NodeSettings, ReadSettings> {
+    read_with_revision(path).map(|(settings, _)| settings)
+}
+
+pub fn read_with_revision(path: &Path) -> Result<(NodeSettings, String), ReadSettings> {
     let text = fs::read_to_string(path).map_err(|source| ReadSettings::Read { path: path.into(), source })?;
     let settings = parse(path, &text)?;
     match settings.is_understood() {
-        true => Ok(settings),
+        true => Ok((settings, node_settings::revision(&text))),
         false => Err(ReadSettings::TooNew { path: path.into(), found: settings.settings_version }),
     }
 }

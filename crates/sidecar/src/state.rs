@@ -1,13 +1,22 @@
 //! What the parts of the agent know about each other: the loop writes, the HTTP answers read. Pure data behind one lock
 //! that is never held over an await.
 
-use crate::configuration::{append_only::Progress, plan::Pending, record::Refused};
+use crate::{
+    boot::{self, Gate},
+    configuration::{append_only::Progress, plan::Pending, record::Refused},
+    line::status::LineStatus,
+};
+use api::node_settings::NodeSettings;
+use link::{
+    client::Notice,
+    contract::{Boot, Role, report_request::Event},
+};
 use serde::Serialize;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -27,16 +36,37 @@ pub struct State {
     pub refused: BTreeMap<String, Refused>,
     pub pending_restart: Vec<Pending>,
     pub ignored: BTreeMap<String, String>,
+    /// Revision of the settings that the running server was brought to.
+    pub settings_revision: Option<String>,
+    /// The line to the operator.
+    pub line: LineStatus,
+    /// How the last start of Valkey was decided.
+    #[serde(serialize_with = "boot::status::serialize")]
+    pub boot: Option<Boot>,
+    /// The server's last known role.
+    #[serde(skip)]
+    pub role: Role,
+    /// The pod's end was announced.
+    pub terminating: bool,
     #[serde(skip)]
     pub failed_probes: BTreeMap<(&'static str, &'static str), u64>,
     #[serde(skip)]
     pub hand_overs: BTreeMap<&'static str, u64>,
 }
 
+/// Kept for the operator while there is no line; the oldest go first.
+const MOST_NOTICES: usize = 32;
+
 #[derive(Clone, Debug, Default)]
 pub struct Shared {
     state: Arc<Mutex<State>>,
     review: Arc<Notify>,
+    /// The gate before Valkey.
+    pub gate: Gate,
+    notices: Arc<Mutex<VecDeque<Notice>>>,
+    told: Arc<Notify>,
+    /// The settings in force, for those who wait for others.
+    settings: Arc<watch::Sender<Option<Arc<NodeSettings>>>>,
 }
 
 impl Shared {
@@ -51,5 +81,43 @@ impl Shared {
 
     pub async fn review_asked_for(&self) {
         self.review.notified().await;
+    }
+
+    /// Has the operator told, now or when there is a line.
+    pub fn tell(&self, notice: Notice) {
+        let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
+        let changed = |notice: &Notice| matches!(notice, Notice::Changed);
+        if changed(&notice) && notices.iter().any(changed) {
+            return;
+        }
+        if notices.len() >= MOST_NOTICES {
+            notices.pop_front();
+        }
+        notices.push_back(notice);
+        self.told.notify_one();
+    }
+
+    pub fn report(&self, event: Event) {
+        self.tell(Notice::Report(event));
+    }
+
+    /// The oldest notice nobody has taken; for one reader.
+    pub async fn next_notice(&self) -> Notice {
+        loop {
+            let told = self.told.notified();
+            let oldest = self.notices.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+            match oldest {
+                Some(notice) => return notice,
+                None => told.await,
+            }
+        }
+    }
+
+    pub fn take_settings(&self, settings: NodeSettings) {
+        self.settings.send_replace(Some(Arc::new(settings)));
+    }
+
+    pub fn settings(&self) -> watch::Receiver<Option<Arc<NodeSettings>>> {
+        self.settings.subscribe()
     }
 }

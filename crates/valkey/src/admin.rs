@@ -2,7 +2,7 @@
 
 use crate::{
     cluster_info::ClusterInfo,
-    cluster_nodes::ClusterNodes,
+    cluster_nodes::{ClusterNodes, SlotRange},
     connection::{CallError, Connection},
     info::Info,
     reply::Reply,
@@ -65,25 +65,67 @@ impl Connection {
         Ok(self.call(&["CLUSTER", "MYID"]).await?.into_text())
     }
 
+    pub async fn cluster_my_shard_id(&mut self) -> Result<String, CallError> {
+        Ok(self.call(&["CLUSTER", "MYSHARDID"]).await?.into_text())
+    }
+
     /// Sent to a replica: it takes over from its primary after both have the same offset. OK means accepted, not done.
     pub async fn cluster_failover(&mut self) -> Result<(), CallError> {
-        self.call(&["CLUSTER", "FAILOVER"]).await.and_then(|reply| expect_ok(reply, "CLUSTER FAILOVER"))
+        self.acknowledged("CLUSTER FAILOVER", &[]).await
+    }
+
+    /// The primary is not asked; a majority of the others is. OK means accepted, not done.
+    pub async fn cluster_failover_force(&mut self) -> Result<(), CallError> {
+        self.acknowledged("CLUSTER FAILOVER", &["FORCE"]).await
+    }
+
+    /// Nobody is asked.
+    pub async fn cluster_failover_takeover(&mut self) -> Result<(), CallError> {
+        self.acknowledged("CLUSTER FAILOVER", &["TAKEOVER"]).await
     }
 
     pub async fn cluster_meet(&mut self, ip: &str, port: u16) -> Result<(), CallError> {
-        let port = port.to_string();
-        self.call(&["CLUSTER", "MEET", ip, &port]).await.and_then(|reply| expect_ok(reply, "CLUSTER MEET"))
+        self.acknowledged("CLUSTER MEET", &[ip, &port.to_string()]).await
+    }
+
+    pub async fn cluster_meet_on_bus(&mut self, ip: &str, port: u16, bus_port: u16) -> Result<(), CallError> {
+        self.acknowledged("CLUSTER MEET", &[ip, &port.to_string(), &bus_port.to_string()]).await
     }
 
     pub async fn cluster_replicate(&mut self, primary_id: &str) -> Result<(), CallError> {
-        let reply = self.call(&["CLUSTER", "REPLICATE", primary_id]).await;
-        reply.and_then(|reply| expect_ok(reply, "CLUSTER REPLICATE"))
+        self.acknowledged("CLUSTER REPLICATE", &[primary_id]).await
     }
 
     pub async fn cluster_add_slots(&mut self, first: u16, last: u16) -> Result<(), CallError> {
-        let (first, last) = (first.to_string(), last.to_string());
-        let reply = self.call(&["CLUSTER", "ADDSLOTSRANGE", &first, &last]).await;
-        reply.and_then(|reply| expect_ok(reply, "CLUSTER ADDSLOTSRANGE"))
+        self.cluster_add_slot_ranges(&[SlotRange { first, last }]).await
+    }
+
+    /// All or none.
+    pub async fn cluster_add_slot_ranges(&mut self, ranges: &[SlotRange]) -> Result<(), CallError> {
+        let words: Vec<String> =
+            ranges.iter().flat_map(|range| [range.first.to_string(), range.last.to_string()]).collect();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        self.acknowledged("CLUSTER ADDSLOTSRANGE", &words).await
+    }
+
+    /// Only a node that knows nobody and has no epoch yet takes one.
+    pub async fn cluster_set_config_epoch(&mut self, epoch: u64) -> Result<(), CallError> {
+        self.acknowledged("CLUSTER SET-CONFIG-EPOCH", &[&epoch.to_string()]).await
+    }
+
+    pub async fn cluster_forget(&mut self, node_id: &str) -> Result<(), CallError> {
+        self.acknowledged("CLUSTER FORGET", &[node_id]).await
+    }
+
+    /// Number of keys in the selected database.
+    pub async fn database_size(&mut self) -> Result<u64, CallError> {
+        let size = self.call(&["DBSIZE"]).await?.into_text();
+        size.parse().map_err(|_| CallError::Unexpected { command: "DBSIZE" })
+    }
+
+    async fn acknowledged(&mut self, command: &'static str, arguments: &[&str]) -> Result<(), CallError> {
+        let words: Vec<&str> = command.split(' ').chain(arguments.iter().copied()).collect();
+        self.call(&words).await.and_then(|reply| expect_ok(reply, command))
     }
 }
 

@@ -10,12 +10,16 @@ pub struct ClusterNode {
     pub id: String,
     /// `None` while the node has no known address (`noaddr`, or the asked node itself before anybody met it).
     pub address: Option<SocketAddr>,
+    /// 0 when not told.
+    pub bus_port: u16,
     pub hostname: Option<String>,
     pub flags: Vec<String>,
     pub primary: Option<String>,
     pub config_epoch: u64,
     pub connected: bool,
     pub slots: Vec<SlotRange>,
+    /// Only told by the asked node of itself.
+    pub moves: Vec<SlotMove>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,15 +28,39 @@ pub struct SlotRange {
     pub last: u16,
 }
 
+/// A slot in between two nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlotMove {
+    pub slot: u16,
+    pub other: String,
+    pub importing: bool,
+}
+
 impl ClusterNodes {
     /// `None` when any line is not understood: half a view is no view.
     pub fn parse(text: &str) -> Option<Self> {
         let lines = text.lines().map(str::trim_end).filter(|line| !line.is_empty());
+        // The file nodes.conf ends with a line of counters; CLUSTER NODES has none.
+        let lines = lines.filter(|line| !line.starts_with("vars "));
         lines.map(ClusterNode::parse).collect::<Option<Vec<_>>>().map(Self)
     }
 
     pub fn myself(&self) -> Option<&ClusterNode> {
         self.0.iter().find(|node| node.has_flag("myself"))
+    }
+
+    pub fn find(&self, id: &str) -> Option<&ClusterNode> {
+        self.0.iter().find(|node| node.id == id)
+    }
+
+    /// The node that serves the slot, as far as the asked node knows.
+    pub fn owner_of(&self, slot: u16) -> Option<&ClusterNode> {
+        self.0.iter().find(|node| node.owns(slot))
+    }
+
+    /// Those that vote: primaries that serve slots.
+    pub fn voters(&self) -> impl Iterator<Item = &ClusterNode> {
+        self.0.iter().filter(|node| node.is_primary() && !node.slots.is_empty())
     }
 
     pub fn replicas_of<'a>(&'a self, id: &'a str) -> impl Iterator<Item = &'a ClusterNode> {
@@ -44,14 +72,22 @@ impl ClusterNode {
     fn parse(line: &str) -> Option<Self> {
         let mut words = line.split(' ');
         let id = words.next()?.to_owned();
-        let (address, hostname) = endpoint(words.next()?);
+        let endpoint = words.next()?;
+        let (address, hostname) = self::endpoint(endpoint);
+        let bus_port = bus_port(endpoint);
         let flags = words.next()?.split(',').map(str::to_owned).collect();
         let primary = Some(words.next()?).filter(|id| *id != "-").map(str::to_owned);
         let config_epoch = words.nth(2)?.parse().ok()?;
         let connected = words.next()? == "connected";
         // Entries in brackets are slots on the move; they are still listed with their owner.
-        let slots = words.filter(|word| !word.starts_with('[')).map(SlotRange::parse).collect::<Option<_>>()?;
-        Some(Self { id, address, hostname, flags, primary, config_epoch, connected, slots })
+        let (moving, owned): (Vec<&str>, Vec<&str>) = words.partition(|word| word.starts_with('['));
+        let slots = owned.into_iter().map(SlotRange::parse).collect::<Option<_>>()?;
+        let moves = moving.into_iter().map(SlotMove::parse).collect::<Option<_>>()?;
+        Some(Self { id, address, bus_port, hostname, flags, primary, config_epoch, connected, slots, moves })
+    }
+
+    pub fn owns(&self, slot: u16) -> bool {
+        self.slots.iter().any(|range| range.holds(slot))
     }
 
     pub fn has_flag(&self, flag: &str) -> bool {
@@ -69,10 +105,36 @@ impl ClusterNode {
 }
 
 impl SlotRange {
+    pub fn holds(self, slot: u16) -> bool {
+        (self.first..=self.last).contains(&slot)
+    }
+
+    pub fn slots(self) -> std::ops::RangeInclusive<u16> {
+        self.first..=self.last
+    }
+
     fn parse(word: &str) -> Option<Self> {
         let (first, last) = word.split_once('-').unwrap_or((word, word));
         Some(Self { first: first.parse().ok()?, last: last.parse().ok()? })
     }
+}
+
+impl SlotMove {
+    /// `[slot->-id]` leaves, `[slot-<-id]` arrives.
+    fn parse(word: &str) -> Option<Self> {
+        let inner = word.strip_prefix('[')?.strip_suffix(']')?;
+        let (slot, other, importing) = match (inner.split_once("->-"), inner.split_once("-<-")) {
+            (Some((slot, other)), _) => (slot, other, false),
+            (None, Some((slot, other))) => (slot, other, true),
+            (None, None) => return None,
+        };
+        Some(Self { slot: slot.parse().ok()?, other: other.to_owned(), importing })
+    }
+}
+
+fn bus_port(endpoint: &str) -> u16 {
+    let bus = endpoint.split(',').next().and_then(|part| part.split_once('@'));
+    bus.and_then(|(_, bus)| bus.parse().ok()).unwrap_or_default()
 }
 
 /// `ip:port@bus,hostname,key=value…`; an IPv6 address stands there without brackets.
@@ -105,6 +167,25 @@ b6834b6df20fa9130802c3357031558b7b2ff986 127.0.0.1:7002@17002,n7002.example mast
         assert_eq!(replicas.len(), 1);
         assert_eq!(replicas[0].address, Some("127.0.0.1:7004".parse().unwrap()));
         assert_eq!(replicas[0].hostname.as_deref(), Some("n7004.example"));
+    }
+
+    #[test]
+    fn owners_voters_moves_and_the_bus_are_read() {
+        let nodes = ClusterNodes::parse(FOUR_NODES).unwrap();
+        assert_eq!(nodes.owner_of(5001).map(|node| node.id.as_str()), Some("b6834b6df20fa9130802c3357031558b7b2ff986"));
+        assert_eq!((nodes.voters().count(), nodes.0[0].bus_port), (3, 17001));
+        let leaving =
+            SlotMove { slot: 5002, other: "b6834b6df20fa9130802c3357031558b7b2ff986".into(), importing: false };
+        assert_eq!(nodes.0[0].moves, [leaving]);
+        let arriving = ClusterNodes::parse("1f8b :6379@16379 myself,master - 0 0 0 connected [7-<-2a]\n").unwrap();
+        assert!(arriving.0[0].moves[0].importing && arriving.0[0].slots.is_empty());
+    }
+
+    #[test]
+    fn the_file_with_its_counters_and_names_is_read_too() {
+        let line = "1f8b 10.0.0.1:6379@16379,p-0.example,shard-id=a,nodename=p-0 myself,master - 0 0 1 connected 0-9\n";
+        let nodes = ClusterNodes::parse(&format!("{line}vars currentEpoch 6 lastVoteEpoch 0\n")).unwrap();
+        assert_eq!((nodes.0.len(), nodes.0[0].hostname.as_deref()), (1, Some("p-0.example")));
     }
 
     #[test]

@@ -77,6 +77,12 @@ impl Connection {
         self.until = Instant::now() + deadline;
     }
 
+    /// Waits, for however long, until the server ends the connection. Nothing may be under way on it; dropping the wait
+    /// loses nothing.
+    pub async fn closed(&mut self) {
+        while self.stream.read_buf(&mut self.buffer).await.is_ok_and(|bytes| bytes > 0) {}
+    }
+
     /// Sends one command and returns its reply; an error reply is `CallError::Refused`.
     pub async fn call(&mut self, arguments: &[&str]) -> Result<Reply, CallError> {
         let exchange = exchange(&self.address, &mut self.stream, &mut self.buffer, arguments);

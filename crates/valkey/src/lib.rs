@@ -19,7 +19,7 @@ pub mod testing;
 
 pub use address::Address;
 pub use cluster_info::ClusterInfo;
-pub use cluster_nodes::{ClusterNode, ClusterNodes, SlotRange};
+pub use cluster_nodes::{ClusterNode, ClusterNodes, SlotMove, SlotRange};
 pub use connection::{CallError, Connection};
 pub use info::Info;
 pub use refusal::{Refusal, RefusalKind};

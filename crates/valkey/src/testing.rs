@@ -97,22 +97,38 @@ impl TestServer {
 
     /// A server from a finished valkey.conf, which must name the given port and have `valkey.sock` beside it.
     pub fn start_from(version: ServerVersion, conf: &Path, port: u16, parameters: &[&str]) -> io::Result<Self> {
-        let folder = conf.parent().unwrap_or(Path::new("."));
-        let mut command = Command::new(version.executable()?);
-        command.arg(conf).args(parameters);
-        Self::spawn(command, folder, folder.join("valkey.sock"), port)
-    }
-
-    fn spawn(mut command: Command, folder: &Path, socket: PathBuf, port: u16) -> io::Result<Self> {
-        let log = folder.join("server.log");
-        let output = std::fs::OpenOptions::new().create(true).append(true).open(&log)?;
-        command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
-        let mut server = Self { child: command.spawn()?, folder: None, log, socket, port };
+        let mut server = Self::launch_from(version, conf, port, parameters)?;
         server.wait_for_socket()?;
         Ok(server)
     }
 
-    fn wait_for_socket(&mut self) -> io::Result<()> {
+    /// The same without waiting: its configuration may be a FIFO that nobody has written to yet.
+    pub fn launch_from(version: ServerVersion, conf: &Path, port: u16, parameters: &[&str]) -> io::Result<Self> {
+        let folder = conf.parent().unwrap_or(Path::new("."));
+        let mut command = Command::new(version.executable()?);
+        command.arg(conf).args(parameters);
+        Self::launch(command, folder, folder.join("valkey.sock"), port)
+    }
+
+    fn spawn(command: Command, folder: &Path, socket: PathBuf, port: u16) -> io::Result<Self> {
+        let mut server = Self::launch(command, folder, socket, port)?;
+        server.wait_for_socket()?;
+        Ok(server)
+    }
+
+    fn launch(mut command: Command, folder: &Path, socket: PathBuf, port: u16) -> io::Result<Self> {
+        let log = folder.join("server.log");
+        let output = std::fs::OpenOptions::new().create(true).append(true).open(&log)?;
+        command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
+        Ok(Self { child: command.spawn()?, folder: None, log, socket, port })
+    }
+
+    /// `None` while the process is there.
+    pub fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
+        self.child.try_wait()
+    }
+
+    pub fn wait_for_socket(&mut self) -> io::Result<()> {
         let until = Instant::now() + START_DEADLINE;
         while std::os::unix::net::UnixStream::connect(&self.socket).is_err() {
             let ended = self.child.try_wait()?;

@@ -5,6 +5,7 @@
 
 use anyhow::{Context, Result, anyhow, bail};
 use api::cluster::{ValkeyCluster, ValkeyClusterSpec};
+use api::node_settings::LineSettings;
 use manifests::{Live, Objects, OperatorSettings, ValidatedCluster, build};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -19,7 +20,10 @@ pub fn case(name: &str) -> Result<ValkeyClusterSpec> {
 }
 
 pub fn settings(sidecar_image: &str) -> OperatorSettings {
-    OperatorSettings { sidecar_image: sidecar_image.to_owned() }
+    let addresses = vec!["valkey-operator-line.valkey-operator-system.svc:8443".to_owned()];
+    let operator_id = "spiffe://valkey-operator-system/valkey-operator".to_owned();
+    let line = Some(LineSettings { addresses, operator_id, workload_api_socket: None });
+    OperatorSettings { sidecar_image: sidecar_image.to_owned(), line }
 }
 
 pub fn cluster(spec: ValkeyClusterSpec) -> ValkeyCluster {

@@ -1,11 +1,10 @@
 //! The parameters that are the sidecar's: who this pod is, where things lie, how it stops. Pure.
 
 use crate::arguments::PodArguments;
-use api::{node_settings::NodeSettings, valkey_version::ValkeyVersion};
-
-/// Milliseconds without an answer after which the other nodes hold a node for failed. Valkey's own 15 s leaves a shard
-/// without a primary for about twenty; a pod on a busy node still answers well within this.
-const NODE_TIMEOUT: &str = "5000";
+use api::{
+    node_settings::{NODE_TIMEOUT, NodeSettings},
+    valkey_version::ValkeyVersion,
+};
 
 pub type Pairs = Vec<(&'static str, String)>;
 
@@ -45,7 +44,9 @@ fn cluster(pod: &PodArguments, settings: &NodeSettings) -> Pairs {
         ("cluster-announce-human-nodename", pod.pod_name.clone()),
         // Which pod backs which shard is the operator's to decide.
         ("cluster-allow-replica-migration", "no".into()),
-        ("cluster-node-timeout", NODE_TIMEOUT.into()),
+        ("cluster-node-timeout", NODE_TIMEOUT.as_millis().to_string()),
+        // A shard that is lost must not stop the others.
+        ("cluster-require-full-coverage", "no".into()),
     ]
 }
 

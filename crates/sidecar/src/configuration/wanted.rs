@@ -81,6 +81,7 @@ pub(crate) mod tests {
             pod_name: "poc-0".into(),
             pod_namespace: "default".into(),
             pod_ip: [10, 0, 0, 7].into(),
+            pod_uid: None,
             node_name: None,
             memory_limit: None,
             valkey_version: None,
@@ -102,6 +103,8 @@ pub(crate) mod tests {
             replicas_per_master: 1,
             persistent_volume: true,
             parameters: values(parameters),
+            cluster_uid: None,
+            line: None,
         }
     }
 

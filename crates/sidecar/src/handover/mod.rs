@@ -2,22 +2,26 @@
 
 pub mod candidates;
 
+use crate::{boot::StopNote, voters};
 use candidates::{Candidate, Standing};
 use std::{fmt, path::PathBuf, time::Duration};
 use tokio::{
     sync::Mutex,
     time::{Instant, sleep},
 };
-use valkey::{Address, CallError, Connection};
+use valkey::{Address, CallError, ClusterNodes, Connection};
 
 /// One answer of a node, here or on the other side.
 const CALL_DEADLINE: Duration = Duration::from_secs(2);
 /// Valkey itself gives a manual failover up after five seconds.
 const PATIENCE_PER_REPLICA: Duration = Duration::from_secs(6);
+/// Primaries that are being restarted themselves.
+const PATIENCE_WITH_VOTERS: Duration = Duration::from_secs(3);
 const POLL: Duration = Duration::from_millis(20);
 
 pub struct HandOver {
     socket: PathBuf,
+    data_dir: PathBuf,
     deadline: Duration,
     /// The kubelet may ask twice; the second waits for the first and then finds a replica.
     turn: Mutex<()>,
@@ -56,12 +60,29 @@ impl fmt::Display for Outcome {
 }
 
 impl HandOver {
-    pub fn new(socket: PathBuf, deadline: Duration) -> Self {
-        Self { socket, deadline, turn: Mutex::new(()) }
+    pub fn new(socket: PathBuf, data_dir: PathBuf, deadline: Duration) -> Self {
+        Self { socket, data_dir, deadline, turn: Mutex::new(()) }
     }
 
     /// Returns when this node is a replica, when there is nothing to hand over, or when the deadline has passed.
     pub async fn run(&self) -> Outcome {
+        let outcome = self.until_done().await;
+        if !matches!(outcome, Outcome::Unreachable(_)) {
+            self.leave_note().await;
+        }
+        outcome
+    }
+
+    /// For the gate at the next start: what is saved from now on is complete.
+    async fn leave_note(&self) {
+        let own = async { self.connect().await?.cluster_my_id().await };
+        let Ok(node_id) = own.await else { return };
+        if let Err(error) = StopNote::now(node_id).write(&self.data_dir) {
+            tracing::warn!(%error, "could not note that this node stops in order");
+        }
+    }
+
+    async fn until_done(&self) -> Outcome {
         let until = Instant::now() + self.deadline;
         let Ok(_turn) = tokio::time::timeout_at(until, self.turn.lock()).await else {
             return Outcome::Failed("another hand-over did not end in time".into());
@@ -93,6 +114,10 @@ impl HandOver {
             Standing::Primary { candidates } if candidates.is_empty() => return Ok(Outcome::NoReplica),
             Standing::Primary { candidates } => candidates,
         };
+        // The primary holds its clients back during a failover: it is not begun before it can succeed.
+        if let Ok(nodes) = self.nodes().await {
+            voters::wait_until_able(&nodes, PATIENCE_WITH_VOTERS, until).await;
+        }
         let mut reasons = Vec::new();
         for candidate in candidates {
             match self.give_to(&candidate, until).await {
@@ -110,6 +135,10 @@ impl HandOver {
             return Ok(Standing::Standalone);
         }
         Ok(Standing::of(&info, &own.cluster_nodes().await?))
+    }
+
+    async fn nodes(&self) -> Result<ClusterNodes, CallError> {
+        self.connect().await?.cluster_nodes().await
     }
 
     async fn give_to(&self, candidate: &Candidate, until: Instant) -> Result<(), String> {

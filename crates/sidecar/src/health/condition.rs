@@ -10,6 +10,7 @@ use valkey::{Info, Refusal, RefusalKind};
 pub enum Kind {
     Ready,
     Starting,
+    WaitingAtGate,
     Dead,
     Hung,
     Unreachable,
@@ -37,6 +38,8 @@ pub struct Context<'a> {
     pub seen_valkey: bool,
     pub settled_run: Option<&'a str>,
     pub apply_problem: Option<&'a str>,
+    /// Why Valkey is held back from starting.
+    pub held_back: Option<&'a str>,
 }
 
 /// Below this a volume is full whatever the dataset's size.
@@ -47,6 +50,7 @@ impl Kind {
         match self {
             Kind::Ready => "ready",
             Kind::Starting => "starting",
+            Kind::WaitingAtGate => "waiting-at-gate",
             Kind::Dead => "dead",
             Kind::Hung => "hung",
             Kind::Unreachable => "unreachable",
@@ -66,7 +70,12 @@ impl Kind {
 
     /// Any answer at all is life: a server that loads for an hour must not be killed for it.
     pub fn is_alive(self) -> bool {
-        !matches!(self, Kind::Starting | Kind::Dead | Kind::Hung | Kind::Unreachable)
+        !matches!(self, Kind::Starting | Kind::WaitingAtGate | Kind::Dead | Kind::Hung | Kind::Unreachable)
+    }
+
+    /// One that is held back for its data's sake must not be killed for it either.
+    pub fn is_to_be_left_alone(self) -> bool {
+        self.is_alive() || self == Kind::WaitingAtGate
     }
 
     /// A server out of memory stays reachable: clients can only free memory through it.
@@ -84,6 +93,9 @@ impl Condition {
         match &observation.answer {
             Answer::Pong => serving(observation, context),
             Answer::Refused(refusal) => refused(refusal, observation),
+            Answer::NobodyListens if context.held_back.is_some() => {
+                Self::new(Kind::WaitingAtGate, context.held_back.unwrap_or_default())
+            }
             Answer::NobodyListens if context.seen_valkey => {
                 Self::new(Kind::Dead, "nobody listens on the Unix socket any more")
             }

@@ -6,7 +6,7 @@ const PRIMARY: &str = "run_id:abc\nrole:master\nused_memory:1000\nmaxmemory:0\nm
 const REPLICA: &str = "run_id:abc\nrole:slave\nmaster_host:10.0.0.7\nmaster_port:6379\nmaster_link_status:";
 
 fn context() -> Context<'static> {
-    Context { seen_valkey: true, settled_run: Some("abc"), apply_problem: None }
+    Context { seen_valkey: true, settled_run: Some("abc"), apply_problem: None, held_back: None }
 }
 
 fn pong(info: &str) -> Observation {
@@ -55,6 +55,16 @@ fn silence_absence_before_and_after_the_first_answer_are_told_apart() {
     assert_eq!(condition(&with(Answer::NobodyListens)).kind, Kind::Dead);
     let before = Context { seen_valkey: false, ..context() };
     assert_eq!(Condition::of(&with(Answer::NobodyListens), &before).kind, Kind::Starting);
+}
+
+#[test]
+fn a_server_held_back_at_the_gate_is_left_alone_and_not_ready() {
+    let held = Context { held_back: Some("its data is gone"), ..context() };
+    let nobody = Observation { answer: Answer::NobodyListens, ..Default::default() };
+    let condition = Condition::of(&nobody, &held);
+    assert_eq!((condition.kind, condition.detail.as_str()), (Kind::WaitingAtGate, "its data is gone"));
+    assert!(condition.kind.is_to_be_left_alone() && !condition.kind.is_alive() && !condition.kind.is_ready());
+    assert!(!Kind::Dead.is_to_be_left_alone() && Kind::Loading.is_to_be_left_alone());
 }
 
 #[test]

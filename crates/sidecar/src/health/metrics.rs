@@ -1,7 +1,7 @@
 //! The sidecar's own metrics in Prometheus' text format. Pure; what Valkey itself measures is the exporter's matter.
 
 use super::disk::Disk;
-use crate::{configuration::append_only::Progress, state::State};
+use crate::{configuration::append_only::Progress, line::status::LineStatus, state::State};
 use std::fmt::{Display, Write};
 
 pub fn text(state: &State, disk: Option<Disk>) -> String {
@@ -24,12 +24,27 @@ pub fn text(state: &State, disk: Option<Disk>) -> String {
     let pending = state.pending_restart.iter().map(|pending| (label("parameter", &pending.parameter), 1));
     family(&mut text, "parameter_pending_restart", "gauge", "Parameters that wait for a restart.", pending);
     counters(&mut text, state);
+    line(&mut text, &state.line);
     if let Some(disk) = disk {
         family(&mut text, "data_bytes", "gauge", "Size of the data volume.", [(String::new(), disk.total)]);
         let available = [(String::new(), disk.available)];
         family(&mut text, "data_available_bytes", "gauge", "Free room on the data volume.", available);
     }
     text
+}
+
+fn line(text: &mut String, line: &LineStatus) {
+    single(text, "line_connected", "1 while the line to the operator is up.", line.connected);
+    single(text, "line_streaming", "1 while the operator has a job for this pod.", line.streaming);
+    let refused = line.certificate_problem.is_some();
+    single(text, "line_certificate_problem", "1 while the mounted certificate cannot be used.", refused);
+    let help = "The highest term of an operator's leadership that is known.";
+    family(text, "line_epoch", "gauge", help, [(String::new(), line.epoch)]);
+    let seconds = |time: jiff::Timestamp| (String::new(), time.as_second());
+    let beat = line.last_heartbeat.map(seconds);
+    family(text, "line_last_heartbeat_seconds", "gauge", "When the operator last took a heartbeat.", beat);
+    let expires = line.certificate.as_ref().map(|certificate| seconds(certificate.expires));
+    family(text, "line_certificate_expiry_seconds", "gauge", "When the certificate in force expires.", expires);
 }
 
 fn counters(text: &mut String, state: &State) {
@@ -83,6 +98,17 @@ mod tests {
         ] {
             assert!(text.lines().any(|own| own == line), "{line} in\n{text}");
         }
+    }
+
+    #[test]
+    fn the_line_is_shown_and_times_that_are_not_known_are_left_out() {
+        let mut state = State::default();
+        (state.line.connected, state.line.epoch) = (true, 7);
+        let text = text(&state, None);
+        for line in ["valkey_sidecar_line_connected 1", "valkey_sidecar_line_epoch 7"] {
+            assert!(text.lines().any(|own| own == line), "{line} in\n{text}");
+        }
+        assert!(!text.contains("\nvalkey_sidecar_line_certificate_expiry_seconds "));
     }
 
     #[test]

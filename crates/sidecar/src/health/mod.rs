@@ -3,6 +3,7 @@
 pub mod condition;
 pub mod disk;
 pub mod http;
+mod judge;
 pub mod metrics;
 pub mod observation;
 pub mod routes;

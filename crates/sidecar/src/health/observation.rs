@@ -32,7 +32,8 @@ pub async fn observe(socket: &Path, data_dir: &Path, deadline: Duration) -> Obse
     Observation { disk, ..server }
 }
 
-async fn ask_server(socket: &Path, deadline: Duration) -> Observation {
+/// The same without the volume.
+pub async fn ask_server(socket: &Path, deadline: Duration) -> Observation {
     let address = Address::Unix(socket.to_owned());
     let mut connection = match Connection::open(&address, deadline).await {
         Ok(connection) => connection,

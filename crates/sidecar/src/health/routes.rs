@@ -1,7 +1,7 @@
 //! Which path gives which answer. IO through `observation` and `handover`; the HTTP server calls it.
 
 use super::{
-    condition::{Condition, Context, Kind},
+    condition::{Condition, Kind},
     disk,
     http::Response,
     metrics, observation,
@@ -9,6 +9,7 @@ use super::{
 use crate::{
     arguments::RunArguments,
     handover::{HandOver, Outcome},
+    line::terminating,
     state::Shared,
 };
 use api::names::probe;
@@ -29,8 +30,8 @@ impl Routes {
     pub async fn answer(self, path: String) -> Response {
         match path.as_str() {
             probe::SIDECAR => self.own_health(),
-            probe::STARTUP => self.probe("startup", Kind::is_alive).await,
-            probe::LIVENESS => self.probe("liveness", Kind::is_alive).await,
+            probe::STARTUP => self.probe("startup", Kind::is_to_be_left_alone).await,
+            probe::LIVENESS => self.probe("liveness", Kind::is_to_be_left_alone).await,
             probe::READINESS => self.probe("readiness", Kind::is_ready).await,
             probe::PRE_STOP => self.pre_stop().await,
             "/metrics" => self.metrics().await,
@@ -58,19 +59,12 @@ impl Routes {
     async fn probe(&self, name: &'static str, passes: fn(Kind) -> bool) -> Response {
         let pod = &self.arguments.pod;
         let observed = observation::observe(&pod.socket(), &pod.data_dir, self.arguments.probe_deadline).await;
-        let mut state = self.shared.lock();
-        let context = Context {
-            seen_valkey: state.seen_valkey,
-            settled_run: state.settled_run.as_deref(),
-            apply_problem: state.apply_problem.as_deref(),
-        };
-        let Condition { kind, detail } = Condition::of(&observed, &context);
-        state.seen_valkey |= kind.is_alive();
+        let Condition { kind, detail } = self.shared.judge(&observed);
         if kind == Kind::ApplyingSettings {
             self.shared.ask_for_review();
         }
         if !passes(kind) {
-            *state.failed_probes.entry((name, kind.name())).or_default() += 1;
+            *self.shared.lock().failed_probes.entry((name, kind.name())).or_default() += 1;
         }
         let status = if passes(kind) { 200 } else { 503 };
         Response::json(status, &json!({"state": kind.name(), "detail": detail}))
@@ -78,6 +72,8 @@ impl Routes {
 
     /// 200 in every case: the kubelet stops the container anyway, and a failed hook only adds a misleading Event.
     async fn pre_stop(&self) -> Response {
+        terminating::tell(&self.shared);
+        self.shared.gate.dismiss();
         let outcome = self.hand_over.run().await;
         *self.shared.lock().hand_overs.entry(outcome.name()).or_default() += 1;
         match &outcome {

@@ -3,8 +3,14 @@
 
 mod append_only;
 mod configuration;
+mod footprint;
 mod hand_over;
+mod installation;
 mod life_cycle;
+mod line;
+mod line_identity;
+mod line_operator;
 mod live_settings;
 mod pod;
 mod probes;
+mod workload_api;

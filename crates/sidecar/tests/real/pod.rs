@@ -15,6 +15,8 @@ use valkey::{
 };
 
 pub const DEADLINE: Duration = Duration::from_secs(20);
+pub const CLUSTER_UID: &str = "uid-of-poc";
+pub const POD_UID: &str = "uid-of-poc-0";
 
 pub struct Pod {
     pub version: ServerVersion,
@@ -24,6 +26,8 @@ pub struct Pod {
     pub health: u16,
     pub sidecar: Option<Child>,
     pub server: Option<TestServer>,
+    /// `line` of the settings; null: the pod works alone.
+    pub line: serde_json::Value,
 }
 
 pub struct Answer {
@@ -50,7 +54,8 @@ impl Pod {
             fs::create_dir(folder.path().join(name)).unwrap();
         }
         let (port, health) = (free_port().unwrap(), free_port().unwrap());
-        let pod = Self { version, folder, data, port, health, sidecar: None, server: None };
+        let pod =
+            Self { version, folder, data, port, health, sidecar: None, server: None, line: serde_json::Value::Null };
         pod.set(parameters);
         pod
     }
@@ -71,7 +76,7 @@ impl Pod {
         let settings = serde_json::json!({
             "settingsVersion": 1, "cluster": "poc", "namespace": "default", "headlessService": "poc-headless",
             "valkeyVersion": self.version.line(), "masterCount": 3, "replicasPerMaster": 1,
-            "persistentVolume": true, "parameters": parameters,
+            "persistentVolume": true, "parameters": parameters, "clusterUid": CLUSTER_UID, "line": self.line,
         });
         self.set_text(&settings.to_string());
     }
@@ -87,11 +92,11 @@ impl Pod {
     }
 
     pub fn conf(&self) -> String {
-        fs::read_to_string(self.run_dir().join("valkey.conf")).unwrap_or_default()
+        fs::read_to_string(self.run_dir().join("rendered.conf")).unwrap_or_default()
     }
 
     pub fn command(&self, name: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_valkey-sidecar"));
+        let mut command = Command::new(program());
         command.arg(name).arg("--settings").arg(self.folder.path().join("settings.json"));
         command.arg("--data-dir").arg(&self.data).arg("--run-dir").arg(self.run_dir());
         command.args(["--port", &self.port.to_string(), "--pod-ip", "127.0.0.1"]);
@@ -99,9 +104,16 @@ impl Pod {
         command
     }
 
+    fn run_command(&self) -> Command {
+        let mut command = self.command("run");
+        command.args(["--pod-uid", POD_UID, "--mtls-dir"]).arg(self.folder.path().join("mtls"));
+        command.arg("--line-token").arg(self.folder.path().join("token"));
+        command
+    }
+
     pub fn start_sidecar(&mut self, more: &[&str]) {
         let log = fs::File::create(self.folder.path().join("sidecar.log")).unwrap();
-        let mut command = self.command("run");
+        let mut command = self.run_command();
         command.args(["--health-address", &format!("127.0.0.1:{}", self.health)]).args(["--probe-deadline", "0.5"]);
         command.args(more).stderr(log).stdin(Stdio::null());
         self.sidecar = Some(command.spawn().unwrap());
@@ -183,6 +195,10 @@ impl Drop for Pod {
     fn drop(&mut self) {
         self.stop_sidecar();
     }
+}
+
+fn program() -> std::ffi::OsString {
+    std::env::var_os("VALKEY_SIDECAR").unwrap_or_else(|| env!("CARGO_BIN_EXE_valkey-sidecar").into())
 }
 
 /// Polls an answer of Valkey until it is as expected.

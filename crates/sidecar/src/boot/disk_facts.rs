@@ -1,0 +1,84 @@
+//! What the data folder tells the guard. IO.
+
+use super::{guard::Data, past::Past, stop_note::StopNote};
+use crate::configuration::{data_folder::DataFolder, record::Record};
+use std::{fs, path::Path, time::SystemTime};
+
+#[derive(Clone, Debug)]
+pub struct DiskFacts {
+    pub past: Past,
+    pub data: Data,
+    pub clean_stop: bool,
+}
+
+impl DiskFacts {
+    pub fn read(data_dir: &Path) -> Self {
+        let (past, data) = (Past::read(data_dir), data(data_dir));
+        let clean_stop = past.node().is_some_and(|node| stopped_in_order(data_dir, &node.id, data));
+        Self { past, data, clean_stop }
+    }
+}
+
+fn data(data_dir: &Path) -> Data {
+    let folder = DataFolder::look(data_dir);
+    let journal = folder.append_only_files && !Record::load(data_dir).append_only_replaced;
+    match (journal, folder.dump) {
+        (true, _) => Data::Journal,
+        (false, true) => Data::Snapshot,
+        (false, false) => Data::Nothing,
+    }
+}
+
+/// Asked to stop, and what it loads was written after that: SIGTERM makes Valkey save, unless it is told not to.
+fn stopped_in_order(data_dir: &Path, node_id: &str, data: Data) -> bool {
+    let Some(note) = StopNote::read(data_dir).filter(|note| note.node_id == node_id) else { return false };
+    match data {
+        Data::Nothing => false,
+        Data::Snapshot => written(&data_dir.join("dump.rdb")).is_some_and(|at| at >= note.asked()),
+        Data::Journal => true,
+    }
+}
+
+fn written(file: &Path) -> Option<SystemTime> {
+    fs::metadata(file).and_then(|data| data.modified()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NODES: &str = "me 10.0.0.1:6379@16379 myself,master - 0 0 7 connected 0-5460\n";
+
+    #[test]
+    fn a_snapshot_written_before_the_stop_is_no_clean_stop_and_one_written_after_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let clean = || DiskFacts::read(folder.path()).clean_stop;
+        fs::write(at("nodes.conf"), NODES).unwrap();
+        fs::write(at("dump.rdb"), "old").unwrap();
+        assert!(!clean(), "nobody asked it to stop");
+        let note = StopNote::now("me".into());
+        StopNote { asked_unix_milliseconds: note.asked_unix_milliseconds + 60_000, ..note.clone() }
+            .write(folder.path())
+            .unwrap();
+        assert!(!clean());
+        StopNote { asked_unix_milliseconds: 1, ..note.clone() }.write(folder.path()).unwrap();
+        assert!(clean());
+        StopNote { node_id: "other".into(), asked_unix_milliseconds: 1 }.write(folder.path()).unwrap();
+        assert!(!clean());
+        StopNote::remove(folder.path());
+        assert_eq!(StopNote::read(folder.path()), None);
+    }
+
+    #[test]
+    fn what_would_be_loaded_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let facts = || DiskFacts::read(folder.path());
+        assert_eq!((facts().data, facts().past), (Data::Nothing, Past::Unknown));
+        fs::write(folder.path().join("dump.rdb"), "x").unwrap();
+        assert_eq!(facts().data, Data::Snapshot);
+        fs::create_dir(folder.path().join("appendonlydir")).unwrap();
+        fs::write(folder.path().join("appendonlydir/appendonly.aof.manifest"), "").unwrap();
+        assert_eq!(facts().data, Data::Journal);
+    }
+}

@@ -1,0 +1,109 @@
+//! The FIFO that a starting Valkey reads its configuration from. IO; the keeper calls it.
+//!
+//! Opening the writing end is what lets the reader go on, and closing it without a word would start a Valkey with no
+//! configuration at all. So it is opened only after the decision, and what is written is one short line: the kernel
+//! takes that whole or not at all.
+
+use rustix::{
+    fs::{CWD, FileType, Mode, OFlags},
+    io::Errno,
+};
+use std::{
+    fs::{self, File},
+    io::{self, Write},
+    os::unix::fs::FileTypeExt,
+    path::Path,
+};
+
+#[derive(Debug, thiserror::Error)]
+pub enum FifoError {
+    #[error("could not make the FIFO {path}")]
+    Make { path: String, source: io::Error },
+    #[error("could not write to the FIFO {path}")]
+    Write { path: String, source: io::Error },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Served {
+    Read,
+    NobodyReads,
+}
+
+/// Puts a FIFO there if there is none: a fresh pod, an older sidecar's file, or what CONFIG REWRITE left in its place.
+pub fn ensure(path: &Path) -> Result<(), FifoError> {
+    if fs::symlink_metadata(path).is_ok_and(|data| data.file_type().is_fifo()) {
+        return Ok(());
+    }
+    put(path).map_err(|source| FifoError::Make { path: path.display().to_string(), source })
+}
+
+fn put(path: &Path) -> io::Result<()> {
+    let new = path.with_extension("fifo");
+    match fs::remove_file(&new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let readable_by_all = Mode::from_raw_mode(0o644);
+    rustix::fs::mknodat(CWD, &new, FileType::Fifo, readable_by_all, 0)?;
+    fs::rename(&new, path)
+}
+
+/// Lets a reader that waits go on with this line.
+pub fn serve(path: &Path, line: &str) -> Result<Served, FifoError> {
+    match write(path, line) {
+        Ok(()) => Ok(Served::Read),
+        // Nobody has it open, or whoever had it died meanwhile.
+        Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::NXIO | Errno::PIPE)) => {
+            Ok(Served::NobodyReads)
+        }
+        Err(source) => Err(FifoError::Write { path: path.display().to_string(), source }),
+    }
+}
+
+fn write(path: &Path, line: &str) -> io::Result<()> {
+    let opened = rustix::fs::open(path, OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?;
+    let mut file = File::from(opened);
+    if !file.metadata()?.file_type().is_fifo() {
+        return Err(io::Error::other("it is not a FIFO any more"));
+    }
+    file.write_all(line.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    fn place() -> (tempfile::TempDir, std::path::PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("valkey.conf");
+        (folder, path)
+    }
+
+    #[test]
+    fn a_reader_gets_the_line_once_there_is_one() {
+        let (_folder, path) = place();
+        ensure(&path).unwrap();
+        assert_eq!(serve(&path, "hz 10\n").unwrap(), Served::NobodyReads);
+        let reader = std::thread::spawn({
+            let path = path.clone();
+            move || fs::read_to_string(path).unwrap()
+        });
+        let until = Instant::now() + Duration::from_secs(5);
+        while serve(&path, "hz 10\n").unwrap() == Served::NobodyReads && Instant::now() < until {
+            std::thread::yield_now();
+        }
+        assert_eq!(reader.join().unwrap(), "hz 10\n");
+        assert_eq!(serve(&path, "hz 10\n").unwrap(), Served::NobodyReads);
+    }
+
+    #[test]
+    fn a_file_in_its_place_is_replaced_and_never_written_to() {
+        let (_folder, path) = place();
+        fs::write(&path, "left by CONFIG REWRITE").unwrap();
+        assert!(serve(&path, "x").is_err());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "left by CONFIG REWRITE");
+        ensure(&path).unwrap();
+        assert!(fs::symlink_metadata(&path).unwrap().file_type().is_fifo());
+    }
+}

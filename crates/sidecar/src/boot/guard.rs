@@ -1,0 +1,123 @@
+//! Whether a Valkey that wants to start may, and as what. Pure; the keeper asks it again whenever a fact changes.
+//!
+//! A primary that comes back without its data within the node timeout is still the primary for everybody, and its replicas
+//! throw their copies away to follow it. So a primary with slots that did not end in order waits until another has its
+//! slots, or until it is sure that waiting longer saves nothing.
+
+use super::{
+    past::{Past, PastNode},
+    peer_answer::{PeerAnswer, Successor},
+};
+use link::contract::{Role, Start};
+use std::{collections::BTreeMap, time::Duration};
+
+/// What Valkey would load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Data {
+    Nothing,
+    /// Of some moment in the past.
+    Snapshot,
+    /// Written along, a second behind at most.
+    Journal,
+}
+
+#[derive(Clone, Debug)]
+pub struct Facts {
+    pub past: Past,
+    pub data: Data,
+    /// It stopped in order, and all it had was written.
+    pub clean_stop: bool,
+    /// By node id, the last answer of each since the wait began; those that gave none are absent.
+    pub answers: BTreeMap<String, PeerAnswer>,
+    pub ordered: Option<Start>,
+    pub waited: Duration,
+    /// After this the cluster had its chance to vote for another.
+    pub patience: Duration,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// `concede`: first give up the epoch under which it served its slots, so that it cannot win them back.
+    Open {
+        start: Start,
+        concede: bool,
+        reason: String,
+    },
+    Wait {
+        reason: String,
+    },
+}
+
+pub fn decide(facts: &Facts) -> Decision {
+    match (facts.ordered, &facts.past) {
+        (Some(start @ (Start::AsIs | Start::Fresh)), _) => {
+            Decision::Open { start, concede: false, reason: "the operator lets it through".into() }
+        }
+        (_, Past::Unknown) => open("it has no past: it joins nothing by itself"),
+        (_, Past::Damaged(reason)) => wait(format!(
+            "nodes.conf is damaged ({reason}): Valkey would not start; the operator has to start it afresh"
+        )),
+        (_, Past::Node(node)) => decide_for(node, facts),
+    }
+}
+
+fn decide_for(node: &PastNode, facts: &Facts) -> Decision {
+    if node.role != Role::Primary {
+        return open("it was a replica");
+    }
+    if node.slots.is_empty() {
+        return open("it served no slots");
+    }
+    if node.replicas().next().is_none() {
+        return open("it had no replica: there is no better copy");
+    }
+    if facts.clean_stop {
+        return open("it stopped in order with all its data");
+    }
+    match facts.answers.values().find_map(|answer| answer.successor.as_ref()) {
+        Some(Successor { name, outranks }) => {
+            let reason = format!("{name} serves its slots now: it will follow");
+            Decision::Open { start: Start::AsIs, concede: !outranks, reason }
+        }
+        None => without_successor(node, facts),
+    }
+}
+
+fn without_successor(node: &PastNode, facts: &Facts) -> Decision {
+    let over = facts.waited >= facts.patience;
+    match facts.data {
+        Data::Nothing if over && no_copy_has_data(node, facts) => open("no copy of its slots holds any data"),
+        Data::Nothing => wait("it was a primary and its data is gone: one of its replicas has to take over first"),
+        Data::Snapshot => match better_copy(facts) {
+            Some(replica) => {
+                wait(format!("its snapshot is older than the copy of replica {replica}, which has to take over first"))
+            }
+            None if over => open("nobody took over and no better copy answers"),
+            None => wait("it was a primary that did not stop in order: its replicas get the time to take over"),
+        },
+        Data::Journal if over => open("nobody took over, and its append-only file has its data"),
+        Data::Journal => wait("it was a primary that did not stop in order: its replicas get the time to take over"),
+    }
+}
+
+fn no_copy_has_data(node: &PastNode, facts: &Facts) -> bool {
+    let keys = |id: &str| facts.answers.get(id).and_then(|answer| answer.copy).map(|copy| copy.keys);
+    node.replicas().all(|replica| keys(&replica.id) == Some(0))
+}
+
+fn better_copy(facts: &Facts) -> Option<&str> {
+    let is_better = |answer: &PeerAnswer| answer.copy.is_some_and(|copy| copy.keys > 0 && copy.followed_to_the_end);
+    facts.answers.iter().find(|(_, answer)| is_better(answer)).map(|(id, _)| id.as_str())
+}
+
+fn open(reason: impl Into<String>) -> Decision {
+    Decision::Open { start: Start::AsIs, concede: false, reason: reason.into() }
+}
+
+fn wait(reason: impl Into<String>) -> Decision {
+    Decision::Wait { reason: reason.into() }
+}
+
+#[cfg(test)]
+#[path = "guard_tests.rs"]
+mod tests;

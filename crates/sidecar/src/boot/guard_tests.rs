@@ -1,0 +1,133 @@
+use super::*;
+use crate::boot::{
+    past::Peer,
+    peer_answer::{Copy, tests::past},
+};
+use proptest::prelude::*;
+
+const PATIENCE: Duration = Duration::from_secs(15);
+
+fn primary() -> PastNode {
+    let peer = |id: &str, replica_of_mine| Peer { id: id.into(), address: None, hostname: None, replica_of_mine };
+    PastNode { peers: vec![peer("r1", true), peer("o1", false)], ..past() }
+}
+
+/// A primary with slots and a replica that was killed a moment ago and has lost its data.
+fn trapped() -> Facts {
+    Facts {
+        past: Past::Node(primary()),
+        data: Data::Nothing,
+        clean_stop: false,
+        answers: BTreeMap::new(),
+        ordered: None,
+        waited: Duration::ZERO,
+        patience: PATIENCE,
+    }
+}
+
+fn with_replica(facts: Facts, keys: u64, followed_to_the_end: bool) -> Facts {
+    let answer = PeerAnswer { successor: None, copy: Some(Copy { keys, followed_to_the_end }) };
+    Facts { answers: [("r1".to_owned(), answer)].into(), ..facts }
+}
+
+fn successor(outranks: bool) -> Option<Successor> {
+    Some(Successor { name: "r1".into(), outranks })
+}
+
+fn opens(facts: &Facts) -> bool {
+    matches!(decide(facts), Decision::Open { start: Start::AsIs, .. })
+}
+
+#[test]
+fn whoever_has_nothing_to_take_from_others_starts_at_once() {
+    let as_node = |node| Facts { past: Past::Node(node), ..trapped() };
+    assert!(opens(&Facts { past: Past::Unknown, ..trapped() }));
+    assert!(opens(&as_node(PastNode { role: Role::Replica, ..primary() })));
+    assert!(opens(&as_node(PastNode { slots: Vec::new(), ..primary() })));
+    assert!(opens(&as_node(PastNode { peers: Vec::new(), ..primary() })));
+    assert!(opens(&Facts { clean_stop: true, data: Data::Snapshot, ..trapped() }));
+}
+
+#[test]
+fn a_primary_without_data_waits_for_ever_until_another_has_its_slots() {
+    let late = Facts { waited: PATIENCE * 1000, ..trapped() };
+    assert!(!opens(&trapped()) && !opens(&late));
+    let mut replaced = trapped();
+    replaced.answers.insert("o1".into(), PeerAnswer { successor: successor(true), copy: None });
+    assert!(opens(&replaced));
+    assert!(matches!(decide(&replaced), Decision::Open { concede: false, .. }));
+    replaced.answers.insert("o1".into(), PeerAnswer { successor: successor(false), copy: None });
+    assert!(matches!(decide(&replaced), Decision::Open { concede: true, .. }), "epochs collided");
+}
+
+#[test]
+fn a_primary_without_data_starts_when_every_replica_says_that_it_has_none_either() {
+    let late = Facts { waited: PATIENCE, ..trapped() };
+    assert!(opens(&with_replica(late.clone(), 0, false)));
+    assert!(!opens(&with_replica(late, 1, false)));
+    assert!(!opens(&with_replica(trapped(), 0, false)), "not before the others had their chance");
+}
+
+#[test]
+fn a_primary_with_data_gives_its_replicas_their_chance_and_then_starts() {
+    for data in [Data::Snapshot, Data::Journal] {
+        let early = Facts { data, ..trapped() };
+        let late = Facts { waited: PATIENCE, ..early.clone() };
+        assert!(!opens(&early) && opens(&late), "{data:?}");
+        assert!(opens(&with_replica(late, 9, false)), "a replica restarted since has no newer data: {data:?}");
+    }
+}
+
+#[test]
+fn an_old_snapshot_never_wins_over_a_replica_that_followed_to_the_end() {
+    let late = Facts { data: Data::Snapshot, waited: PATIENCE * 1000, ..trapped() };
+    assert!(!opens(&with_replica(late.clone(), 9, true)));
+    assert!(opens(&with_replica(Facts { data: Data::Journal, ..late }, 9, true)));
+}
+
+#[test]
+fn the_operator_may_know_better() {
+    for (ordered, start) in [(Start::AsIs, Start::AsIs), (Start::Fresh, Start::Fresh)] {
+        let facts = Facts { ordered: Some(ordered), past: Past::Damaged("x".into()), ..trapped() };
+        assert!(matches!(decide(&facts), Decision::Open { start: chosen, .. } if chosen == start));
+    }
+    assert!(!opens(&Facts { ordered: Some(Start::Unspecified), ..trapped() }));
+    assert!(!opens(&Facts { past: Past::Damaged("x".into()), ..trapped() }));
+}
+
+fn any_answer() -> impl Strategy<Value = PeerAnswer> {
+    let copy = (0u64..3, any::<bool>()).prop_map(|(keys, followed_to_the_end)| Copy { keys, followed_to_the_end });
+    (Just(None), proptest::option::of(copy)).prop_map(|(successor, copy)| PeerAnswer { successor, copy })
+}
+
+proptest! {
+    /// Whatever else is true: without data, without a successor and without an order, a primary starts only if no replica
+    /// can have data; and no copy that followed to the end is ever overruled by a snapshot.
+    #[test]
+    fn an_empty_or_outdated_primary_never_takes_the_place_of_a_copy_with_data(
+        answers in proptest::collection::btree_map("r1|o1", any_answer(), 0..3),
+        snapshot: bool,
+        seconds in 0u64..100_000,
+    ) {
+        let data = if snapshot { Data::Snapshot } else { Data::Nothing };
+        let facts = Facts { data, answers: answers.clone(), waited: Duration::from_secs(seconds), ..trapped() };
+        let replica = answers.get("r1").and_then(|answer| answer.copy);
+        if opens(&facts) && snapshot {
+            prop_assert!(!replica.is_some_and(|copy| copy.keys > 0 && copy.followed_to_the_end));
+        }
+        if opens(&facts) && !snapshot {
+            prop_assert_eq!(replica.map(|copy| copy.keys), Some(0));
+        }
+    }
+
+    /// Time alone never closes a gate that was open.
+    #[test]
+    fn waiting_longer_never_turns_a_start_into_a_wait(
+        answers in proptest::collection::btree_map("r1|o1", any_answer(), 0..3),
+        data in prop_oneof![Just(Data::Nothing), Just(Data::Snapshot), Just(Data::Journal)],
+        (first, more) in (0u64..60, 0u64..60),
+    ) {
+        let at = |seconds| Facts { data, answers: answers.clone(), waited: Duration::from_secs(seconds), ..trapped() };
+        prop_assert!(!opens(&at(first)) || opens(&at(first + more)));
+    }
+}

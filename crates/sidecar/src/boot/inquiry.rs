@@ -1,0 +1,135 @@
+//! Asks the nodes this one knew what became of its slots, again and again while it waits. IO; the keeper starts and ends it.
+
+use super::{
+    past::{PastNode, Peer},
+    peer_answer::PeerAnswer,
+};
+use std::{
+    collections::BTreeMap,
+    io,
+    net::SocketAddr,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+use tokio::{
+    net::lookup_host,
+    task::{AbortHandle, JoinSet},
+    time::{sleep, timeout},
+};
+use valkey::{Address, CallError, Connection};
+
+const BETWEEN_ROUNDS: Duration = Duration::from_millis(250);
+const ONE_PEER: Duration = Duration::from_secs(1);
+/// One that knows is enough; a large cluster is not asked as a whole. All replicas of this node are.
+const OTHERS_AT_ONCE: usize = 8;
+
+pub struct Inquiry {
+    answers: Arc<Mutex<BTreeMap<String, PeerAnswer>>>,
+    task: AbortHandle,
+}
+
+impl Inquiry {
+    pub fn start(past: PastNode) -> Self {
+        let answers = Arc::default();
+        let task = tokio::spawn(ask_for_ever(Arc::new(past), Arc::clone(&answers))).abort_handle();
+        Self { answers, task }
+    }
+
+    pub fn answers(&self) -> BTreeMap<String, PeerAnswer> {
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Drop for Inquiry {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn ask_for_ever(past: Arc<PastNode>, answers: Arc<Mutex<BTreeMap<String, PeerAnswer>>>) {
+    for round in 0.. {
+        let mut asked = JoinSet::new();
+        for peer in chosen(&past, round) {
+            asked.spawn(ask(past.clone(), peer));
+        }
+        while let Some(answered) = asked.join_next().await {
+            let Ok((id, answer)) = answered else { continue };
+            // What a node said stays known when it falls silent: a better copy that is slow is still a better copy.
+            if let Some(answer) = answer {
+                answers.lock().unwrap_or_else(PoisonError::into_inner).insert(id, answer);
+            }
+        }
+        sleep(BETWEEN_ROUNDS).await;
+    }
+}
+
+/// All replicas, and of the others a few, different ones in each round.
+fn chosen(past: &PastNode, round: usize) -> Vec<Peer> {
+    let (mut replicas, others): (Vec<Peer>, Vec<Peer>) =
+        past.peers.iter().cloned().partition(|peer| peer.replica_of_mine);
+    let start = round.saturating_mul(OTHERS_AT_ONCE).checked_rem(others.len()).unwrap_or_default();
+    let count = others.len().min(OTHERS_AT_ONCE);
+    replicas.extend(others.into_iter().cycle().skip(start).take(count));
+    replicas
+}
+
+async fn ask(past: Arc<PastNode>, peer: Peer) -> (String, Option<PeerAnswer>) {
+    let answer = timeout(ONE_PEER, find_and_ask(&past, &peer)).await.ok().flatten();
+    (peer.id, answer)
+}
+
+/// Where it was, and where its name leads now: a pod that was restarted has another address.
+async fn find_and_ask(past: &PastNode, peer: &Peer) -> Option<PeerAnswer> {
+    if let Some(address) = peer.address
+        && let Ok(Some(answer)) = ask_at(past, peer, address).await
+    {
+        return Some(answer);
+    }
+    for address in resolved(peer).await.unwrap_or_default() {
+        if let Ok(Some(answer)) = ask_at(past, peer, address).await {
+            return Some(answer);
+        }
+    }
+    None
+}
+
+async fn resolved(peer: &Peer) -> io::Result<Vec<SocketAddr>> {
+    let (Some(name), Some(port)) = (&peer.hostname, peer.address.map(|address| address.port())) else {
+        return Ok(Vec::new());
+    };
+    Ok(lookup_host((name.as_str(), port)).await?.collect())
+}
+
+/// `None` when another node answers there: an address is handed on, a node id is not.
+async fn ask_at(past: &PastNode, peer: &Peer, address: SocketAddr) -> Result<Option<PeerAnswer>, CallError> {
+    let mut connection = Connection::open(&Address::Tcp(address), ONE_PEER).await?;
+    let view = connection.cluster_nodes().await?;
+    if view.myself().is_none_or(|node| node.id != peer.id) {
+        return Ok(None);
+    }
+    let info = connection.info(&["replication", "persistence"]).await?;
+    let keys = connection.database_size().await?;
+    Ok(Some(PeerAnswer::of(past, &view, &info, keys)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::boot::peer_answer::tests::past;
+
+    #[test]
+    fn all_replicas_are_asked_each_time_and_everybody_else_in_turn() {
+        let peer =
+            |index: usize| Peer { id: index.to_string(), address: None, hostname: None, replica_of_mine: index < 2 };
+        let past = PastNode { peers: (0..30).map(peer).collect(), ..past() };
+        let mut met = std::collections::BTreeSet::new();
+        for round in 0..4 {
+            let asked = chosen(&past, round);
+            assert_eq!(asked.len(), 2 + OTHERS_AT_ONCE);
+            assert!(asked.iter().filter(|peer| peer.replica_of_mine).count() == 2);
+            met.extend(asked.into_iter().map(|peer| peer.id));
+        }
+        assert_eq!(met.len(), 30);
+        assert!(chosen(&PastNode { peers: Vec::new(), ..past }, 3).is_empty());
+    }
+}

@@ -1,0 +1,193 @@
+//! Keeps the gate: while Valkey is down it gathers the facts, asks the guard, and lets a waiting Valkey read its
+//! configuration. IO; one task, started by `main`.
+
+use super::{
+    disk_facts::DiskFacts,
+    fifo::{self, FifoError, Served},
+    gate::Gate,
+    guard::{Decision, Facts, decide},
+    inquiry::Inquiry,
+    past,
+    set_aside::set_aside,
+    status,
+    stop_note::StopNote,
+};
+use crate::{state::Shared, vigil::Sight};
+use link::{
+    client::Notice,
+    contract::{Boot, Start},
+};
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+use tokio::time::sleep;
+
+/// How soon a Valkey that starts is noticed. Looking for one is one failed `open`.
+const EAGER: Duration = Duration::from_millis(25);
+const PATIENT: Duration = Duration::from_millis(100);
+const EAGER_FOR: Duration = Duration::from_secs(30);
+/// While Valkey runs.
+const CALM: Duration = Duration::from_secs(1);
+/// Not a parameter of Valkey: it ends with an error instead of starting.
+const DISMISSAL: &str = "the-pod-stops-and-this-server-does-not-start\n";
+
+#[derive(Clone, Debug)]
+pub struct Places {
+    pub fifo: PathBuf,
+    pub conf: PathBuf,
+    pub data_dir: PathBuf,
+}
+
+pub struct Keeper {
+    pub places: Places,
+    pub gate: Gate,
+    pub shared: Shared,
+    pub sight: Sight,
+    /// How long the cluster gets to vote for another primary.
+    pub patience: Duration,
+}
+
+impl Keeper {
+    pub async fn run(self) {
+        let mut pulse = self.sight.pulse();
+        // Before the vigil has looked once, a Valkey that runs already would be taken for one that is down.
+        let _ = pulse.wait_for(|pulse| pulse.looked).await;
+        loop {
+            self.gate.begin();
+            self.shared.ask_for_review();
+            self.until_alive().await;
+            self.while_alive().await;
+        }
+    }
+
+    async fn while_alive(&self) {
+        let mut pulse = self.sight.pulse();
+        while self.sight.alive() {
+            self.note(fifo::ensure(&self.places.fifo));
+            // A server that does not answer may be in CONFIG REWRITE, which reads the file it started from.
+            if self.sight.now().silent {
+                self.note(fifo::serve(&self.places.fifo, &self.line()).map(drop));
+            }
+            tokio::select! {
+                _ = pulse.changed() => {}
+                () = sleep(CALM) => {}
+            }
+        }
+    }
+
+    async fn until_alive(&self) {
+        let began = Instant::now();
+        let mut disk = DiskFacts::read(&self.places.data_dir);
+        let mut inquiry = None;
+        while !self.sight.alive() {
+            self.note(fifo::ensure(&self.places.fifo));
+            let decision = decide(&self.facts(&disk, inquiry.as_ref(), began));
+            self.publish(status::boot(&disk, &decision));
+            match decision {
+                Decision::Open { start, concede, .. } => {
+                    if self.let_through(start, concede) {
+                        disk = DiskFacts::read(&self.places.data_dir);
+                    }
+                }
+                Decision::Wait { .. } => self.dismiss_if_asked(),
+            }
+            if inquiry.is_none() && self.waits() {
+                inquiry = disk.past.node().cloned().map(Inquiry::start);
+            }
+            tokio::select! {
+                () = self.gate.rung() => {}
+                () = sleep(if began.elapsed() < EAGER_FOR { EAGER } else { PATIENT }) => {}
+            }
+        }
+    }
+
+    fn facts(&self, disk: &DiskFacts, inquiry: Option<&Inquiry>, began: Instant) -> Facts {
+        Facts {
+            past: disk.past.clone(),
+            data: disk.data,
+            clean_stop: disk.clean_stop,
+            answers: inquiry.map_or_else(BTreeMap::new, Inquiry::answers),
+            ordered: self.gate.wishes().ordered,
+            waited: began.elapsed(),
+            patience: self.patience,
+        }
+    }
+
+    fn waits(&self) -> bool {
+        self.shared.lock().boot.as_ref().is_some_and(|boot| boot.waiting)
+    }
+
+    /// True when what is on the disk may have changed by it.
+    fn let_through(&self, start: Start, concede: bool) -> bool {
+        let wishes = self.gate.wishes();
+        if !wishes.conf_is_current {
+            return false;
+        }
+        if start == Start::Fresh && wishes.ordered.is_some() {
+            return self.start_afresh();
+        }
+        if concede && let Err(error) = past::concede(&self.places.data_dir) {
+            tracing::error!(%error, "could not give up the epoch this node served its slots under");
+            return false;
+        }
+        match fifo::serve(&self.places.fifo, &self.line()) {
+            Ok(Served::Read) => {
+                tracing::info!("Valkey got its configuration");
+                // It is about the stop before this start.
+                StopNote::remove(&self.places.data_dir);
+                self.gate.obeyed();
+                true
+            }
+            Ok(Served::NobodyReads) => false,
+            Err(error) => {
+                self.note(Err(error));
+                false
+            }
+        }
+    }
+
+    /// Without a past the gate opens by itself, once the configuration has been rendered for an empty folder.
+    fn start_afresh(&self) -> bool {
+        match set_aside(&self.places.data_dir) {
+            Ok(folder) => {
+                tracing::warn!(?folder, "this node starts afresh; what it had is set aside");
+                self.gate.obeyed();
+                self.gate.conf_outdated();
+                self.shared.ask_for_review();
+            }
+            Err(error) => tracing::error!(%error, "could not set aside what this node had"),
+        }
+        true
+    }
+
+    fn dismiss_if_asked(&self) {
+        if self.gate.wishes().dismissed && matches!(fifo::serve(&self.places.fifo, DISMISSAL), Ok(Served::Read)) {
+            tracing::info!("the pod stops; a Valkey that waited at the gate was told to end");
+            self.gate.obeyed();
+        }
+    }
+
+    fn line(&self) -> String {
+        format!("include {}\n", self.places.conf.display())
+    }
+
+    fn publish(&self, boot: Boot) {
+        let mut state = self.shared.lock();
+        if state.boot.as_ref() == Some(&boot) {
+            return;
+        }
+        tracing::info!(waiting = boot.waiting, reason = %boot.reason, "the gate before Valkey");
+        state.boot = Some(boot);
+        drop(state);
+        self.shared.tell(Notice::Changed);
+    }
+
+    fn note(&self, result: Result<(), FifoError>) {
+        if let Err(error) = result {
+            let source = std::error::Error::source(&error).map(ToString::to_string);
+            tracing::error!(%error, source, "the gate before Valkey does not work");
+        }
+    }
+}

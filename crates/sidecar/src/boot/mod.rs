@@ -1,0 +1,19 @@
+//! The gate before Valkey. valkey.conf is a FIFO: a starting Valkey blocks on it until the sidecar writes, so at every start
+//! of the process, restarts in place included, it is decided first whether this node may come back as what it was.
+//! `guard` decides (pure), `keeper` gathers facts and executes, `Gate` is how the other parts speak to it.
+
+mod disk_facts;
+mod fifo;
+mod gate;
+mod guard;
+mod inquiry;
+mod keeper;
+mod past;
+mod peer_answer;
+mod set_aside;
+pub mod status;
+mod stop_note;
+
+pub use gate::Gate;
+pub use keeper::{Keeper, Places};
+pub use stop_note::StopNote;

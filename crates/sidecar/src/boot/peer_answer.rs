@@ -1,0 +1,120 @@
+//! What one of the others said when asked about this node. Pure.
+
+use super::past::PastNode;
+use valkey::{ClusterNode, ClusterNodes, Info};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerAnswer {
+    /// Who serves this node's slots now, when that is decided.
+    pub successor: Option<Successor>,
+    /// What a replica of this node holds; `None` from any other node, and while it loads.
+    pub copy: Option<Copy>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Successor {
+    pub name: String,
+    /// Its epoch is above this node's, so that this node gives way by itself. Epochs can collide when a node raised its own
+    /// and ended before the others heard of it.
+    pub outranks: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Copy {
+    pub keys: u64,
+    /// It followed this node during its present run, so it has what was on the way when this node ended. One that has been
+    /// restarted since has only what its own disk had.
+    pub followed_to_the_end: bool,
+}
+
+impl PeerAnswer {
+    pub fn of(past: &PastNode, view: &ClusterNodes, info: &Info, keys: u64) -> Self {
+        Self { successor: successor(past, view), copy: copy(past, view, info, keys) }
+    }
+}
+
+/// Another node serves every slot of this one, under a later vote. A view that is merely old shows owners of lower epochs;
+/// but a node that was a replica of this one to the end and now serves the slots itself has been voted for since.
+fn successor(past: &PastNode, view: &ClusterNodes) -> Option<Successor> {
+    let owners = past.slots.iter().flat_map(|range| range.slots()).map(|slot| view.owner_of(slot));
+    let owners =
+        owners.map(|owner| owner.filter(|owner| owner.id != past.id)).collect::<Option<Vec<&ClusterNode>>>()?;
+    let outranks = owners.iter().all(|owner| owner.config_epoch > past.config_epoch);
+    let heir = |owner: &ClusterNode| owner.has_flag("myself") && past.replicas().any(|replica| replica.id == owner.id);
+    let last = owners.last()?;
+    let name = last.hostname.clone().unwrap_or_else(|| last.id.clone());
+    (outranks || owners.iter().all(|owner| heir(owner))).then_some(Successor { name, outranks })
+}
+
+fn copy(past: &PastNode, view: &ClusterNodes, info: &Info, keys: u64) -> Option<Copy> {
+    let follows = view.myself().is_some_and(|peer| peer.primary.as_deref() == Some(past.id.as_str()));
+    if !follows || info.flag("loading") {
+        return None;
+    }
+    // -1 until the first link of this run was lost.
+    let lost = info.text("master_link_down_since_seconds").is_some_and(|seconds| !seconds.starts_with('-'));
+    Some(Copy { keys, followed_to_the_end: lost || info.text("master_link_status") == Some("up") })
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::boot::past::Peer;
+    use link::contract::Role;
+    use valkey::SlotRange;
+
+    pub(in super::super) fn past() -> PastNode {
+        let slots = vec![SlotRange { first: 0, last: 100 }];
+        PastNode { id: "me".into(), role: Role::Primary, slots, config_epoch: 7, peers: Vec::new() }
+    }
+
+    fn successor_in(lines: &[&str]) -> Option<Successor> {
+        let peer = Peer { id: "r1".into(), address: None, hostname: None, replica_of_mine: true };
+        let past = PastNode { peers: vec![peer], ..past() };
+        successor(&past, &ClusterNodes::parse(&lines.join("\n")).unwrap())
+    }
+
+    fn named(name: &str, outranks: bool) -> Option<Successor> {
+        Some(Successor { name: name.into(), outranks })
+    }
+
+    #[test]
+    fn a_later_owner_of_every_slot_is_the_successor() {
+        let view = [
+            "r1 10.0.0.2:6379@16379,p-1 myself,master - 0 1 8 connected 0-100",
+            "me 10.0.0.1:6379@16379 slave r1 0 1 8 connected",
+        ];
+        assert_eq!(successor_in(&view), named("p-1", true));
+        assert_eq!(successor_in(&view[..1]), named("p-1", true), "also when this node was forgotten");
+    }
+
+    #[test]
+    fn a_replica_that_says_itself_that_it_serves_the_slots_is_the_successor_whatever_its_epoch() {
+        for epoch in [3, 7] {
+            let view = format!("r1 10.0.0.2:6379@16379,p-1 myself,master - 0 1 {epoch} connected 0-100");
+            assert_eq!(successor_in(&[&view]), named("p-1", false));
+        }
+    }
+
+    #[test]
+    fn an_old_view_a_part_of_the_slots_or_slots_of_nobody_prove_nothing() {
+        assert_eq!(successor_in(&["r1 10.0.0.2:6379@16379 master - 0 1 3 connected 0-100"]), None);
+        assert_eq!(successor_in(&["o1 10.0.0.3:6379@16379 myself,master - 0 1 7 connected 0-100"]), None);
+        let some = ["o1 10.0.0.2:6379@16379 myself,master - 0 1 8 connected 0-50"];
+        assert_eq!(successor_in(&[some[0], "me 10.0.0.1:6379@16379 master,fail - 0 1 7 connected 51-100"]), None);
+        assert_eq!(successor_in(&some), None);
+    }
+
+    #[test]
+    fn only_a_replica_of_this_node_that_has_loaded_tells_of_a_copy() {
+        let of = |primary: &str, info: &str| {
+            let view = format!("r1 10.0.0.2:6379@16379 myself,slave {primary} 0 1 8 connected");
+            copy(&past(), &ClusterNodes::parse(&view).unwrap(), &Info::parse(info), 5)
+        };
+        let down = "role:slave\nmaster_link_status:down\nmaster_link_down_since_seconds:";
+        assert_eq!(of("me", &format!("{down}2")), Some(Copy { keys: 5, followed_to_the_end: true }));
+        assert_eq!(of("me", &format!("{down}-1")), Some(Copy { keys: 5, followed_to_the_end: false }));
+        assert_eq!(of("me", &format!("{down}-1\nloading:1")), None);
+        assert_eq!(of("other", &format!("{down}2")), None);
+    }
+}

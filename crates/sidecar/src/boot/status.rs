@@ -1,0 +1,38 @@
+//! How a start was decided, in the words of the contract and of `/status`. Pure.
+
+use super::{
+    disk_facts::DiskFacts,
+    guard::{Data, Decision},
+};
+use link::contract::{Boot, Role};
+use serde::{Serializer, ser::SerializeMap};
+
+pub(super) fn boot(facts: &DiskFacts, decision: &Decision) -> Boot {
+    let (waiting, reason) = match decision {
+        Decision::Open { reason, .. } => (false, reason.clone()),
+        Decision::Wait { reason } => (true, reason.clone()),
+    };
+    let node = facts.past.node();
+    Boot {
+        waiting,
+        reason,
+        last_node_id: node.map(|node| node.id.clone()).unwrap_or_default(),
+        last_role: node.map_or(Role::Unspecified, |node| node.role).into(),
+        has_data: facts.data != Data::Nothing,
+        clean_stop: facts.clean_stop,
+        owned_slots: node.is_some_and(|node| !node.slots.is_empty()),
+        known_replicas: node.into_iter().flat_map(|node| node.replicas()).map(|peer| peer.id.clone()).collect(),
+    }
+}
+
+pub fn serialize<S: Serializer>(boot: &Option<Boot>, serializer: S) -> Result<S::Ok, S::Error> {
+    let Some(boot) = boot else { return serializer.serialize_none() };
+    let mut map = serializer.serialize_map(None)?;
+    map.serialize_entry("waiting", &boot.waiting)?;
+    map.serialize_entry("reason", &boot.reason)?;
+    map.serialize_entry("lastNodeId", &boot.last_node_id)?;
+    map.serialize_entry("hasData", &boot.has_data)?;
+    map.serialize_entry("ownedSlots", &boot.owned_slots)?;
+    map.serialize_entry("cleanStop", &boot.clean_stop)?;
+    map.end()
+}

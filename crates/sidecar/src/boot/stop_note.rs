@@ -1,0 +1,44 @@
+//! The note a node leaves on its volume when it is asked to stop in order, and what it is worth at the next start. IO.
+
+use crate::durable_file::{self, WriteFile};
+use serde::{Deserialize, Serialize};
+use std::{
+    fs,
+    path::Path,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+const FILE: &str = "sidecar-stop.json";
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StopNote {
+    pub node_id: String,
+    pub asked_unix_milliseconds: u64,
+}
+
+impl StopNote {
+    pub fn now(node_id: String) -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self { node_id, asked_unix_milliseconds: u64::try_from(now.as_millis()).unwrap_or_default() }
+    }
+
+    pub fn write(&self, data_dir: &Path) -> Result<(), WriteFile> {
+        durable_file::write(&data_dir.join(FILE), &serde_json::to_string(self).unwrap_or_default())
+    }
+
+    pub fn read(data_dir: &Path) -> Option<Self> {
+        serde_json::from_str(&fs::read_to_string(data_dir.join(FILE)).ok()?).ok()
+    }
+
+    /// It is about one stop only: whoever starts takes it away first.
+    pub fn remove(data_dir: &Path) {
+        if fs::remove_file(data_dir.join(FILE)).is_ok() {
+            let _ = fs::File::open(data_dir).and_then(|folder| folder.sync_all());
+        }
+    }
+
+    pub fn asked(&self) -> SystemTime {
+        UNIX_EPOCH + Duration::from_millis(self.asked_unix_milliseconds)
+    }
+}

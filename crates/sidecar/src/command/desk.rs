@@ -1,0 +1,150 @@
+//! Where one command is worked on: its deadline, what was found, what was done, and how it ends. IO over short connections.
+
+use super::Context;
+use crate::{
+    health::observation,
+    line::{
+        heartbeat,
+        look::{Look, look},
+    },
+};
+use link::contract::{Done, Failed, FullView, NodeState, Refused, RefusedReason, answer::Outcome};
+use std::{future::Future, time::Duration};
+use tokio::time::{Instant, sleep};
+use valkey::{Address, CallError, ClusterNode, ClusterNodes, Connection};
+
+/// Kept back from the deadline, so that an answer still gets out.
+const RESERVE: Duration = Duration::from_millis(100);
+const ONE_CONNECTION: Duration = Duration::from_secs(2);
+const POLL: Duration = Duration::from_millis(15);
+
+/// True when something was changed.
+pub type Work = Result<bool, Stop>;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Stop {
+    #[error("{detail}")]
+    Refused { reason: RefusedReason, detail: String },
+    #[error("{0}")]
+    Failed(String),
+    #[error("{0}")]
+    Late(String),
+    #[error("{0}")]
+    Call(#[from] CallError),
+}
+
+impl Stop {
+    pub fn unsafe_because(detail: impl Into<String>) -> Self {
+        Self::Refused { reason: RefusedReason::Unsafe, detail: detail.into() }
+    }
+
+    pub fn invalid(detail: impl Into<String>) -> Self {
+        Self::Refused { reason: RefusedReason::Invalid, detail: detail.into() }
+    }
+
+    pub fn unknown(detail: impl Into<String>) -> Self {
+        Self::Refused { reason: RefusedReason::UnknownCommand, detail: detail.into() }
+    }
+}
+
+pub struct Desk<'a> {
+    pub context: &'a Context,
+    pub until: Instant,
+    found: String,
+    did: Vec<String>,
+}
+
+impl<'a> Desk<'a> {
+    pub fn new(context: &'a Context, deadline: Duration) -> Self {
+        let until = Instant::now() + deadline.saturating_sub(RESERVE).max(deadline / 2);
+        Self { context, until, found: String::new(), did: Vec::new() }
+    }
+
+    pub fn left(&self) -> Duration {
+        self.until.saturating_duration_since(Instant::now())
+    }
+
+    pub async fn connect(&self) -> Result<Connection, Stop> {
+        let address = Address::Unix(self.context.socket.clone());
+        Ok(Connection::open(&address, ONE_CONNECTION.min(self.left())).await?)
+    }
+
+    /// The first look of a command is what it found.
+    pub async fn look(&mut self) -> Result<Look, Stop> {
+        let look = look(&mut self.connect().await?).await?;
+        if self.found.is_empty() {
+            self.found = describe(&look);
+        }
+        Ok(look)
+    }
+
+    pub async fn nodes(&mut self) -> Result<ClusterNodes, Stop> {
+        let look = self.look().await?;
+        look.nodes.ok_or_else(|| Stop::Failed("this server is not in cluster mode".into()))
+    }
+
+    pub fn found(&mut self, text: impl Into<String>) {
+        self.found = text.into();
+    }
+
+    pub fn did(&mut self, text: impl Into<String>) {
+        self.did.push(text.into());
+    }
+
+    /// Polls until it is so; `what` ends the sentence "it did not come to this in time: ".
+    pub async fn until<F>(&self, what: &str, mut reached: impl FnMut(Connection) -> F) -> Result<(), Stop>
+    where
+        F: Future<Output = Result<bool, CallError>>,
+    {
+        while !self.left().is_zero() {
+            if reached(self.connect().await?).await? {
+                return Ok(());
+            }
+            sleep(POLL).await;
+        }
+        Err(Stop::Late(format!("it did not come to this in time: {what}")))
+    }
+
+    pub async fn outcome(self, result: Work, view: Option<FullView>) -> Outcome {
+        let node = match &result {
+            Ok(_) => self.node_state().await,
+            Err(_) => None,
+        };
+        let (found, did) = (self.found, self.did.join("; "));
+        match result {
+            Ok(changed) => Outcome::Done(Done { changed, found, did, node, view }),
+            Err(Stop::Refused { reason, detail }) => {
+                Outcome::Refused(Refused { reason: reason.into(), detail, highest_epoch: 0 })
+            }
+            Err(stop) => {
+                let deadline_passed = matches!(stop, Stop::Late(_));
+                Outcome::Failed(Failed { found, did, detail: stop.to_string(), deadline_passed })
+            }
+        }
+    }
+
+    async fn node_state(&self) -> Option<NodeState> {
+        let deadline = ONE_CONNECTION.min(self.left().max(RESERVE / 2));
+        let observed = observation::ask_server(&self.context.socket, deadline).await;
+        let condition = heartbeat::condition(self.context.shared.judge(&observed).kind);
+        let address = Address::Unix(self.context.socket.clone());
+        let mut connection = Connection::open(&address, deadline).await.ok()?;
+        Some(look(&mut connection).await.ok()?.node_state(condition))
+    }
+}
+
+/// The node itself in its own view; a server always lists it.
+pub fn myself(nodes: &ClusterNodes) -> Result<&ClusterNode, Stop> {
+    nodes.myself().ok_or_else(|| Stop::Failed("the server does not list itself".into()))
+}
+
+fn describe(look: &Look) -> String {
+    let Some(nodes) = &look.nodes else { return "a server outside of cluster mode".into() };
+    let Some(node) = nodes.myself() else { return "a server that does not list itself".into() };
+    let slots: u32 = node.slots.iter().map(|range| u32::from(range.last.saturating_sub(range.first)) + 1).sum();
+    let others = nodes.0.len().saturating_sub(1);
+    match &node.primary {
+        Some(primary) => format!("a replica of {primary}, {others} other nodes known"),
+        None => format!("a primary with {slots} slots, {others} other nodes known"),
+    }
+}

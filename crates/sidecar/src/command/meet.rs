@@ -1,0 +1,100 @@
+//! Meet: this node gets to know the nodes at these addresses.
+
+use super::{
+    desk::{Desk, Stop, Work},
+    neighbour,
+};
+use link::contract::{self, NodeAddress};
+use std::{
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
+use valkey::ClusterNodes;
+
+const PATIENCE: Duration = Duration::from_millis(700);
+
+struct Target {
+    address: SocketAddr,
+    bus_port: u16,
+}
+
+pub async fn run(desk: &mut Desk<'_>, meet: &contract::Meet) -> Work {
+    let targets = meet.nodes.iter().map(target).collect::<Result<Vec<Target>, Stop>>()?;
+    if targets.is_empty() {
+        return Err(Stop::invalid("nodes is empty: name at least one address"));
+    }
+    let nodes = desk.nodes().await?;
+    let strange: Vec<&Target> = targets.iter().filter(|target| !knows(&nodes, target.address)).collect();
+    for target in &strange {
+        check(&nodes, target).await?;
+    }
+    let mut connection = desk.connect().await?;
+    for target in &strange {
+        let Target { address, bus_port } = target;
+        connection.cluster_meet_on_bus(&address.ip().to_string(), address.port(), *bus_port).await?;
+        desk.did(format!("CLUSTER MEET {address}"));
+    }
+    let all_known = |mut connection: valkey::Connection| {
+        let addresses: Vec<SocketAddr> = targets.iter().map(|target| target.address).collect();
+        async move {
+            let nodes = connection.cluster_nodes().await?;
+            Ok(addresses.into_iter().all(|address| knows(&nodes, address)))
+        }
+    };
+    desk.until("all these nodes are known and connected", all_known).await?;
+    Ok(!strange.is_empty())
+}
+
+fn target(node: &NodeAddress) -> Result<Target, Stop> {
+    let wrong = |field: &str| Stop::invalid(format!("nodes: {field} of {node:?} is not usable"));
+    let ip: IpAddr = node.ip.parse().map_err(|_| wrong("ip"))?;
+    let port = |number: u32, field| u16::try_from(number).ok().filter(|port| *port > 0).ok_or_else(|| wrong(field));
+    Ok(Target { address: SocketAddr::new(ip, port(node.port, "port")?), bus_port: port(node.bus_port, "bus_port")? })
+}
+
+fn knows(nodes: &ClusterNodes, address: SocketAddr) -> bool {
+    let mut there = nodes.0.iter().filter(|node| node.address == Some(address));
+    there.any(|node| node.connected && !node.has_flag("handshake") && !node.has_flag("noaddr"))
+}
+
+/// Two clusters that both serve a slot must never meet: the one with the lower epoch would lose its data.
+async fn check(nodes: &ClusterNodes, target: &Target) -> Result<(), Stop> {
+    let address = target.address;
+    let view = neighbour::view_of(address, PATIENCE).await;
+    let view = view.ok_or_else(|| Stop::Failed(format!("{address} gives no answer; nothing was done")))?;
+    match conflict(nodes, &view) {
+        Some(slot) => Err(Stop::unsafe_because(format!(
+            "{address} belongs to another cluster: slot {slot} is served by nodes that do not know each other"
+        ))),
+        None => Ok(()),
+    }
+}
+
+fn conflict(ours: &ClusterNodes, theirs: &ClusterNodes) -> Option<u16> {
+    let strangers = theirs.0.iter().filter(|node| ours.find(&node.id).is_none());
+    let mut slots = strangers.flat_map(|node| &node.slots).flat_map(|range| range.slots());
+    slots.find(|slot| ours.owner_of(*slot).is_some_and(|owner| theirs.find(&owner.id).is_none()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view(lines: &[&str]) -> ClusterNodes {
+        ClusterNodes::parse(&lines.join("\n")).unwrap()
+    }
+
+    #[test]
+    fn a_slot_served_by_strangers_on_both_sides_is_a_conflict() {
+        let ours = view(&["a 10.0.0.1:6379@16379 myself,master - 0 0 1 connected 0-9"]);
+        let foreign = view(&["x 10.0.0.9:6379@16379 myself,master - 0 0 1 connected 5-20"]);
+        let fresh = view(&["x 10.0.0.9:6379@16379 myself,master - 0 0 1 connected"]);
+        let beside = view(&["x 10.0.0.9:6379@16379 myself,master - 0 0 1 connected 10-20"]);
+        let old_friend = view(&[
+            "x 10.0.0.9:6379@16379 myself,master - 0 0 1 connected 5-20",
+            "a 10.0.0.1:6379@16379 master - 0 0 1 connected",
+        ]);
+        let conflicts = [&foreign, &fresh, &beside, &old_friend].map(|theirs| conflict(&ours, theirs));
+        assert_eq!(conflicts, [Some(5), None, None, None]);
+    }
+}

@@ -1,0 +1,35 @@
+//! OpenGate: a Valkey that waits before its start is let through.
+
+use super::desk::{Desk, Stop, Work};
+use link::contract::Start;
+use std::time::Duration;
+use tokio::time::sleep;
+use valkey::{Address, Connection};
+
+const POLL: Duration = Duration::from_millis(25);
+
+pub async fn run(desk: &mut Desk<'_>, start: Start) -> Work {
+    if start == Start::Unspecified {
+        return Err(Stop::invalid("start is not given: as-is or fresh"));
+    }
+    if runs(desk).await {
+        desk.found("Valkey runs");
+        return Ok(false);
+    }
+    let reason = desk.context.shared.lock().boot.as_ref().map(|boot| boot.reason.clone());
+    desk.found(format!("Valkey does not run: {}", reason.as_deref().unwrap_or("nobody has asked for its start yet")));
+    desk.context.shared.gate.order(start);
+    desk.did(format!("opened the gate ({})", start.as_str_name()));
+    while !desk.left().is_zero() {
+        if runs(desk).await {
+            return Ok(true);
+        }
+        sleep(POLL).await;
+    }
+    Err(Stop::Late("the gate is open, and Valkey has not come up yet".into()))
+}
+
+async fn runs(desk: &Desk<'_>) -> bool {
+    let address = Address::Unix(desk.context.socket.clone());
+    !matches!(Connection::open(&address, POLL * 4).await, Err(error) if error.nobody_listens())
+}

@@ -1,0 +1,139 @@
+//! Plain servers, each with its desk for commands; a cluster formed by the commands themselves.
+
+use crate::{
+    command::{Context, execute},
+    state::Shared,
+};
+use link::{
+    client::Order,
+    contract::{
+        AddSlots, Done, Failover, FailoverMode, Forget, FullView, Meet, NodeAddress, ReadView, Refused, RefusedReason,
+        Replicate, SlotRange, answer::Outcome, command::Action,
+    },
+};
+use std::time::{Duration, Instant};
+use valkey::testing::{ServerVersion, TestServer};
+
+const PARAMETERS: [&str; 10] = [
+    "--cluster-enabled",
+    "yes",
+    "--repl-diskless-sync-delay",
+    "0",
+    "--cluster-node-timeout",
+    "5000",
+    "--cluster-announce-ip",
+    "127.0.0.1",
+    "--save",
+    "",
+];
+pub const DEADLINE: Duration = Duration::from_secs(20);
+pub const SLOTS: [(u32, u32); 3] = [(0, 5460), (5461, 10922), (10923, 16383)];
+
+pub struct Node {
+    pub server: TestServer,
+    pub context: Context,
+}
+
+impl Node {
+    pub fn start(version: ServerVersion) -> Self {
+        let server = TestServer::start(version, &PARAMETERS).unwrap();
+        let context = Context { socket: server.socket.clone(), shared: Shared::default() };
+        Self { server, context }
+    }
+
+    pub async fn run_within(&self, action: Action, deadline: Duration) -> Outcome {
+        let order = Order { action, deadline, orchestration_id: String::new(), traceparent: String::new() };
+        execute(order, &self.context).await
+    }
+
+    pub async fn run(&self, action: Action) -> Outcome {
+        self.run_within(action, DEADLINE).await
+    }
+
+    pub async fn done(&self, action: Action) -> Done {
+        match self.run(action).await {
+            Outcome::Done(done) => done,
+            other => panic!("{other:?}; the server's log:\n{}", self.server.log()),
+        }
+    }
+
+    pub async fn refused(&self, action: Action) -> (RefusedReason, String) {
+        match self.run(action).await {
+            Outcome::Refused(Refused { reason, detail, .. }) => (reason.try_into().unwrap(), detail),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub async fn is_unsafe(&self, action: Action, part: &str) {
+        let (reason, detail) = self.refused(action).await;
+        assert_eq!(reason, RefusedReason::Unsafe, "{detail}");
+        assert!(detail.contains(part), "{detail}");
+    }
+
+    pub async fn id(&self) -> String {
+        self.server.connect().await.unwrap().cluster_my_id().await.unwrap()
+    }
+
+    pub async fn view(&self) -> FullView {
+        self.done(Action::ReadView(ReadView {})).await.view.unwrap()
+    }
+}
+
+/// Three primaries and, at n+3, the replica of each.
+pub async fn formed(version: ServerVersion) -> Vec<Node> {
+    let nodes: Vec<Node> = (0..6).map(|_| Node::start(version)).collect();
+    nodes[0].done(meet(&nodes)).await;
+    for (node, slots) in nodes.iter().zip(SLOTS) {
+        node.done(add_slots(slots)).await;
+    }
+    for (replica, primary) in [(3, 0), (4, 1), (5, 2)] {
+        let (id, replica) = (nodes[primary].id().await, &nodes[replica]);
+        eventually("the replica can follow", async || matches!(replica.run(replicate(&id)).await, Outcome::Done(_)))
+            .await;
+    }
+    for node in &nodes {
+        eventually("the cluster is up and linked in every view", async || settled(node).await).await;
+    }
+    nodes
+}
+
+async fn settled(node: &Node) -> bool {
+    let view = node.view().await;
+    let mut connection = node.server.connect().await.unwrap();
+    let info = connection.info(&["replication"]).await.unwrap();
+    let linked = !info.is_replica() || info.text("master_link_status") == Some("up");
+    let replicas = view.nodes.iter().filter(|node| !node.primary_node_id.is_empty()).count();
+    view.summary.is_some_and(|summary| summary.state_ok) && linked && replicas == 3
+}
+
+pub async fn eventually(what: &str, mut reached: impl AsyncFnMut() -> bool) {
+    let until = Instant::now() + DEADLINE;
+    while !reached().await {
+        assert!(Instant::now() < until, "not within {DEADLINE:?}: {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+pub fn meet(nodes: &[Node]) -> Action {
+    Action::Meet(Meet { nodes: nodes.iter().map(|node| at(node.server.port)).collect() })
+}
+
+pub fn at(port: u16) -> NodeAddress {
+    NodeAddress { ip: "127.0.0.1".into(), port: port.into(), bus_port: u32::from(port) + 10_000 }
+}
+
+pub fn add_slots((first, last): (u32, u32)) -> Action {
+    Action::AddSlots(AddSlots { ranges: vec![SlotRange { first, last }] })
+}
+
+pub fn replicate(id: &str) -> Action {
+    Action::Replicate(Replicate { primary_node_id: id.to_owned() })
+}
+
+pub fn failover(mode: FailoverMode) -> Action {
+    Action::Failover(Failover { mode: mode.into() })
+}
+
+pub fn forget(id: &str) -> Action {
+    Action::Forget(Forget { node_ids: vec![id.to_owned()] })
+}

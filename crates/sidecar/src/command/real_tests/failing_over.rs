@@ -1,0 +1,77 @@
+use super::cluster::{Node, eventually, failover, forget, formed};
+use link::contract::{FailoverMode, Role, answer::Outcome};
+use std::time::{Duration, Instant};
+use valkey::testing::BOTH_VERSIONS;
+
+/// A primary denies its vote in the first seconds of its life.
+async fn wait_for_voters(nodes: &[Node]) {
+    for node in nodes {
+        eventually("it votes", async || {
+            let info = node.server.connect().await.unwrap().info(&["server"]).await.unwrap();
+            info.number("uptime_in_seconds").is_some_and(|seconds| seconds >= 6)
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn a_coordinated_failover_is_done_once() {
+    for version in BOTH_VERSIONS {
+        let nodes = formed(version).await;
+        wait_for_voters(&nodes).await;
+        let done = nodes[3].done(failover(FailoverMode::Coordinated)).await;
+        assert!(done.changed && done.node.unwrap().role() == Role::Primary);
+        let again = nodes[3].done(failover(FailoverMode::Coordinated)).await;
+        assert!(!again.changed && again.found.starts_with("a primary with 5461 slots"), "{again:?}");
+    }
+}
+
+#[tokio::test]
+async fn after_a_kill_the_replica_is_promoted_by_force_at_once_and_the_dead_is_forgotten_when_replaced() {
+    for version in BOTH_VERSIONS {
+        let mut nodes = formed(version).await;
+        wait_for_voters(&nodes).await;
+        let dead = nodes[0].id().await;
+        nodes[0].server.kill().unwrap();
+        let killed = Instant::now();
+        let done = nodes[3].done(failover(FailoverMode::Force)).await;
+        let took = killed.elapsed();
+        assert!(done.changed && took < Duration::from_secs(2), "{took:?}: {done:?}");
+        for node in &nodes[1..] {
+            eventually("the dead serves nothing in this view", async || {
+                let view = node.view().await;
+                view.nodes.iter().all(|node| node.node_id != dead || node.slots.is_empty())
+            })
+            .await;
+        }
+        // The others may hear of it from the first before they are asked themselves.
+        assert!(nodes[1].done(forget(&dead)).await.changed);
+        for node in &nodes[1..] {
+            node.done(forget(&dead)).await;
+            assert!(!node.done(forget(&dead)).await.changed);
+            assert!(node.view().await.nodes.iter().all(|node| node.node_id != dead));
+        }
+    }
+}
+
+#[tokio::test]
+async fn without_a_majority_force_fails_and_only_takeover_helps() {
+    for version in BOTH_VERSIONS {
+        let mut nodes = formed(version).await;
+        for dead in [0, 1] {
+            nodes[dead].server.kill().unwrap();
+        }
+        let forced = nodes[3].run_within(failover(FailoverMode::Force), Duration::from_secs(2)).await;
+        assert!(matches!(&forced, Outcome::Failed(failed) if failed.deadline_passed), "{forced:?}");
+        eventually("the majority is missed", async || {
+            nodes[3].view().await.nodes.iter().filter(|node| node.failing || node.possibly_failing).count() >= 2
+        })
+        .await;
+        assert!(nodes[3].done(failover(FailoverMode::Takeover)).await.changed);
+        // With this vote there is a majority again, which the last shard's replica needs.
+        eventually("all slots are served again", async || {
+            nodes[2].view().await.summary.is_some_and(|summary| summary.state_ok)
+        })
+        .await;
+    }
+}

@@ -1,0 +1,7 @@
+//! Every command against real servers of both supported lines: done, done again, refused, failed.
+
+mod cluster;
+mod failing_over;
+mod forming;
+mod gate;
+mod refusing;

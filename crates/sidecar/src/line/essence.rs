@@ -1,0 +1,108 @@
+//! Of all that is seen of a server, what the operator wants to know at once. Pure; the watch compares two of these.
+
+use super::heartbeat;
+use crate::{
+    health::{condition::Kind, observation::Observation},
+    state::State,
+};
+use link::contract::{Boot, Role, SettingsRefused};
+use valkey::{ClusterInfo, Info};
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Essence {
+    /// `None` before the first look.
+    kind: Option<Kind>,
+    pub role: Role,
+    run_id: String,
+    primary: String,
+    connected_replicas: u64,
+    cluster: Option<ClusterInfo>,
+    settings_revision: Option<String>,
+    pending_restart: Vec<String>,
+    refused: Vec<String>,
+    boot: Option<Boot>,
+    /// A change of roots waits for every sidecar to say that it believes the new one.
+    trusted_roots: Vec<String>,
+}
+
+impl Essence {
+    pub fn of(observed: &Observation, kind: Kind, state: &State) -> Self {
+        let info = observed.info.as_ref();
+        let text = |name| info.and_then(|info| info.text(name)).unwrap_or_default().to_owned();
+        Self {
+            kind: Some(kind),
+            // A server that just went keeps its role: that is what matters about its death.
+            role: info.map_or(state.role, role),
+            run_id: text("run_id"),
+            primary: format!("{}:{}", text("master_host"), text("master_port")),
+            connected_replicas: info.and_then(|info| info.number("connected_slaves")).unwrap_or_default(),
+            cluster: observed.cluster.clone(),
+            settings_revision: state.settings_revision.clone(),
+            pending_restart: state.pending_restart.iter().map(|pending| pending.parameter.clone()).collect(),
+            refused: heartbeat::refused(state),
+            boot: state.boot.clone(),
+            trusted_roots: heartbeat::trusted_roots(state),
+        }
+    }
+
+    /// Something was refused that was not before.
+    pub fn refused_since(&self, before: &Self) -> Option<SettingsRefused> {
+        let news = self.refused != before.refused && !self.refused.is_empty();
+        let revision = self.settings_revision.clone().unwrap_or_default();
+        news.then(|| SettingsRefused { revision, detail: self.refused.join("; ") })
+    }
+}
+
+fn role(info: &Info) -> Role {
+    match info.text("role") {
+        Some("master") => Role::Primary,
+        Some("slave") => Role::Replica,
+        _ => Role::Unspecified,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{configuration::record::Refused, health::observation::Answer};
+
+    fn seen(info: &str, kind: Kind, state: &mut State) -> Essence {
+        let info = (!info.is_empty()).then(|| Info::parse(info));
+        let essence = Essence::of(&Observation { answer: Answer::Pong, info, ..Default::default() }, kind, state);
+        state.role = essence.role;
+        essence
+    }
+
+    #[test]
+    fn a_dead_server_is_a_change_and_keeps_its_role() {
+        let mut state = State::default();
+        let alive = seen("role:master\nrun_id:1\n", Kind::Ready, &mut state);
+        let dead = seen("", Kind::Dead, &mut state);
+        assert!(dead != alive && dead.role == Role::Primary);
+        assert_eq!(dead, seen("", Kind::Dead, &mut state));
+    }
+
+    #[test]
+    fn the_first_look_is_a_change() {
+        assert_ne!(seen("role:master\n", Kind::Ready, &mut State::default()), Essence::default());
+    }
+
+    #[test]
+    fn a_refused_setting_is_told_with_its_reason() {
+        let mut state = State::default();
+        let before = seen("role:master\n", Kind::Ready, &mut state);
+        state.refused.insert("hz".into(), Refused { value: "x".into(), reason: "not a number".into() });
+        let after = seen("role:master\n", Kind::Ready, &mut state);
+        assert_eq!(after.refused_since(&before).unwrap().detail, "hz x: not a number");
+        assert_eq!((after.refused_since(&after), before.refused_since(&after)), (None, None));
+    }
+
+    #[test]
+    fn what_moves_all_the_time_is_no_change() {
+        let look = |memory: u32| {
+            let info = format!("role:master\nused_memory:{memory}\nmaster_repl_offset:{memory}\n");
+            seen(&info, Kind::Ready, &mut State::default())
+        };
+        assert_eq!(look(1), look(2));
+    }
+}

@@ -1,0 +1,171 @@
+//! Keeps the line for as long as the settings name an operator, and mirrors its state for /status. IO; one task, started by
+//! `main`. Without an operator, or without a certificate, nobody is dialled and the pod works alone.
+
+use super::{epoch_file::EpochFile, mounted_files::MountedFiles, node::LineNode, place::Place};
+use crate::{arguments::RunArguments, sentence, state::Shared};
+use api::node_settings::NodeSettings;
+use link::{
+    Current, IdentitySource,
+    client::{Fence, Line, LineParts, LineState, Notice, Times},
+};
+use std::{sync::Arc, time::Duration};
+use tokio::{
+    sync::{mpsc, watch},
+    time::sleep,
+};
+use workload_api::Source;
+
+type Settings = watch::Receiver<Option<Arc<NodeSettings>>>;
+
+/// How soon what the source says is seen in /status, and an unreadable memory is tried again.
+const LOOK: Duration = Duration::from_secs(1);
+/// Notices on their way; more wait in `Shared`.
+const ON_THE_WAY: usize = 4;
+
+pub struct Keeper {
+    arguments: Arc<RunArguments>,
+    shared: Shared,
+}
+
+impl Keeper {
+    pub fn new(arguments: Arc<RunArguments>, shared: Shared) -> Self {
+        Self { arguments, shared }
+    }
+
+    pub async fn run(self) {
+        let mut settings = self.shared.settings();
+        loop {
+            match self.place(&settings) {
+                Ok(place) => {
+                    let other = self.another_place(&place, &mut settings);
+                    tokio::select! {
+                        () = self.keep(&place) => {}
+                        () = other => {}
+                    }
+                }
+                Err(problem) => {
+                    self.down(problem);
+                    if settings.changed().await.is_err() {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    fn place(&self, settings: &Settings) -> Result<Place, String> {
+        Place::of(settings.borrow().as_deref(), &self.arguments.pod)
+    }
+
+    /// Returns when the settings name another operator, another cluster, or none.
+    async fn another_place(&self, place: &Place, settings: &mut Settings) {
+        while self.place(settings).as_ref() == Ok(place) {
+            if settings.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// Returns when the line has to be made anew.
+    async fn keep(&self, place: &Place) {
+        self.shared.lock().line.certificate = None;
+        let source = self.source(place);
+        tokio::select! {
+            () = self.mirror_source(source.as_ref()) => {}
+            () = async {
+                let credentials = source.current().await;
+                tokio::select! {
+                    () = self.mirror_credentials(credentials.clone()) => {}
+                    () = self.hold(place, credentials) => {}
+                }
+            } => {}
+        }
+    }
+
+    fn source(&self, place: &Place) -> Box<dyn IdentitySource> {
+        let own = place.own.clone();
+        match &place.workload_api {
+            Some(endpoint) => Box::new(Source::follow(endpoint.clone(), own, workload_api::Times::default())),
+            None => Box::new(MountedFiles::start(self.arguments.mtls_dir.clone(), own)),
+        }
+    }
+
+    async fn hold(&self, place: &Place, credentials: Current) {
+        let line = match self.line(place, credentials) {
+            Ok(line) => line,
+            Err(problem) => {
+                self.down(problem);
+                return sleep(LOOK).await;
+            }
+        };
+        let (notices, receiver) = mpsc::channel(ON_THE_WAY);
+        let state = line.state();
+        tokio::select! {
+            () = line.run(receiver) => {}
+            () = self.pass_on(notices) => {}
+            () = self.mirror_line(state) => {}
+        }
+    }
+
+    fn line(&self, place: &Place, credentials: Current) -> Result<Line<LineNode>, String> {
+        let memory = EpochFile::new(&self.arguments.pod.data_dir);
+        let fence = Fence::open(place.sender.cluster_uid.clone(), Box::new(memory))
+            .map_err(|error| format!("the remembered epoch cannot be read: {error}"))?;
+        self.shared.lock().line.epoch = fence.highest();
+        let (arguments, shared, sender) = (self.arguments.clone(), self.shared.clone(), place.sender.clone());
+        let parts = LineParts {
+            node: Arc::new(LineNode { arguments, shared, sender }),
+            fence: Arc::new(fence),
+            addresses: place.addresses.clone(),
+            operator: place.operator.clone(),
+            credentials,
+            times: Times::default(),
+        };
+        Line::new(parts).map_err(|error| sentence::of(&error))
+    }
+
+    async fn pass_on(&self, notices: mpsc::Sender<Notice>) {
+        // Room first: a notice that was taken must not be lost with this line.
+        while let Ok(room) = notices.reserve().await {
+            room.send(self.shared.next_notice().await);
+        }
+    }
+
+    async fn mirror_line(&self, mut state: watch::Receiver<LineState>) {
+        loop {
+            let now = state.borrow_and_update().clone();
+            self.shared.lock().line.follow(&now);
+            if state.changed().await.is_err() {
+                return std::future::pending().await;
+            }
+        }
+    }
+
+    async fn mirror_credentials(&self, mut credentials: Current) {
+        loop {
+            let now = credentials.borrow_and_update().clone();
+            self.shared.lock().line.certificate = Some(now.as_ref().into());
+            if credentials.changed().await.is_err() {
+                return std::future::pending().await;
+            }
+        }
+    }
+
+    async fn mirror_source(&self, source: &dyn IdentitySource) {
+        loop {
+            {
+                let (problem, mut state) = (source.problem(), self.shared.lock());
+                if state.line.certificate.is_none() {
+                    state.line.problem.clone_from(&problem);
+                }
+                state.line.certificate_problem = problem;
+            }
+            sleep(LOOK).await;
+        }
+    }
+
+    fn down(&self, problem: String) {
+        tracing::info!(problem, "no line to the operator");
+        self.shared.lock().line.down(problem);
+    }
+}

@@ -1,0 +1,17 @@
+//! The sidecar's end of the line to the operator: what it shows, what it tells, what it remembers. IO; `main` starts
+//! `keeper` and `watch`. The connection itself is `link::client`.
+
+mod disk_room;
+mod epoch_file;
+mod essence;
+pub mod heartbeat;
+pub mod keeper;
+pub mod look;
+mod mounted_files;
+mod near_expiry;
+mod node;
+mod place;
+mod slots_digest;
+pub mod status;
+pub mod terminating;
+pub mod watch;

@@ -1,0 +1,65 @@
+//! This pod on the line: who speaks, its token, its heartbeat, its obedience. IO.
+
+use super::{
+    heartbeat,
+    look::{self, Look},
+};
+use crate::{arguments::RunArguments, command, health::observation, state::Shared};
+use link::{
+    client::{Node, Order},
+    contract::{HeartbeatRequest, Sender, answer::Outcome},
+};
+use std::{fs, io, sync::Arc};
+use valkey::{Address, CallError, Connection};
+use zeroize::Zeroizing;
+
+pub struct LineNode {
+    pub arguments: Arc<RunArguments>,
+    pub shared: Shared,
+    pub sender: Sender,
+}
+
+impl LineNode {
+    async fn look(&self) -> Result<Look, CallError> {
+        let address = Address::Unix(self.arguments.pod.socket());
+        look::look(&mut Connection::open(&address, self.arguments.probe_deadline).await?).await
+    }
+
+    async fn beat(&self) -> HeartbeatRequest {
+        let pod = &self.arguments.pod;
+        let observed = observation::observe(&pod.socket(), &pod.data_dir, self.arguments.probe_deadline).await;
+        let kind = self.shared.judge(&observed).kind;
+        let look = if kind.is_alive() { self.look().await.ok() } else { None };
+        let condition = heartbeat::condition(kind);
+        let node = look.as_ref().map_or_else(|| heartbeat::silent(condition), |look| look.node_state(condition));
+        let state = self.shared.lock();
+        HeartbeatRequest {
+            node: Some(node),
+            view: look.as_ref().and_then(Look::cluster_view),
+            revisions: Some(heartbeat::revisions(&state)),
+            volume: observed.disk.map(heartbeat::volume),
+            boot: state.boot.clone(),
+            ..HeartbeatRequest::default()
+        }
+    }
+}
+
+impl Node for LineNode {
+    fn sender(&self) -> Sender {
+        self.sender.clone()
+    }
+
+    /// From memory, not from a disk: reading it holds nobody up.
+    async fn token(&self) -> io::Result<Zeroizing<String>> {
+        fs::read_to_string(&self.arguments.line_token).map(Zeroizing::new)
+    }
+
+    async fn heartbeat(&self) -> HeartbeatRequest {
+        self.beat().await
+    }
+
+    async fn execute(&self, order: Order) -> Outcome {
+        let context = command::Context { socket: self.arguments.pod.socket(), shared: self.shared.clone() };
+        command::execute(order, &context).await
+    }
+}

@@ -1,0 +1,108 @@
+//! Watches the own server, the volume and the certificate, and has the operator told what cannot wait for the next heartbeat.
+//! IO; one task, started by `main`. The process's life and role come from the vigil; what else counts is `essence`, pure.
+
+use super::{disk_room::DiskRoom, essence::Essence, near_expiry::NearExpiry};
+use crate::{
+    arguments::RunArguments,
+    health::{disk, observation},
+    state::Shared,
+    vigil::{self, Sight},
+};
+use jiff::Timestamp;
+use link::{
+    client::Notice,
+    contract::{DiskFilling, RoleChanged, ValkeyDied, report_request::Event},
+};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tokio::sync::broadcast::{self, error::RecvError};
+
+/// Three questions to a Unix socket each time.
+const LOOK: Duration = Duration::from_millis(500);
+/// The volume fills slowly, and asking it takes a thread.
+const SLOW_LOOK: Duration = Duration::from_secs(10);
+
+pub struct Watch {
+    arguments: Arc<RunArguments>,
+    shared: Shared,
+    last: Essence,
+    room: DiskRoom,
+    expiry: NearExpiry,
+    slow_look: Option<Instant>,
+    events: broadcast::Receiver<vigil::Event>,
+}
+
+impl Watch {
+    pub fn new(arguments: Arc<RunArguments>, shared: Shared, sight: &Sight) -> Self {
+        let (last, room, expiry) = (Essence::default(), DiskRoom::default(), NearExpiry::default());
+        Self { arguments, shared, last, room, expiry, slow_look: None, events: sight.events() }
+    }
+
+    pub async fn run(mut self) {
+        loop {
+            self.look().await;
+            self.look_at_certificate();
+            if self.slow_look.is_none_or(|at| at.elapsed() >= SLOW_LOOK) {
+                self.slow_look = Some(Instant::now());
+                self.look_at_volume().await;
+            }
+            tokio::select! {
+                () = tokio::time::sleep(LOOK) => {}
+                event = self.events.recv() => self.take(event),
+            }
+        }
+    }
+
+    fn take(&mut self, event: Result<vigil::Event, RecvError>) {
+        match event {
+            Ok(vigil::Event::Died { run_id }) => self.died(&run_id),
+            Ok(vigil::Event::RoleChanged { from, to }) => {
+                self.shared.report(Event::RoleChanged(RoleChanged { from: from.into(), to: to.into() }));
+            }
+            Ok(vigil::Event::Answers { .. }) => self.shared.ask_for_review(),
+            // What was missed shows in the look that follows.
+            Err(_) => {}
+        }
+    }
+
+    fn died(&self, run_id: &str) {
+        tracing::warn!(run_id, "Valkey's process ended");
+        let detail = format!("the process with run id {run_id} closed its connection and nobody listens any more");
+        self.shared.report(Event::ValkeyDied(ValkeyDied { exit_status: 0, detail }));
+    }
+
+    async fn look(&mut self) {
+        let observed = observation::ask_server(&self.arguments.pod.socket(), self.arguments.probe_deadline).await;
+        let kind = self.shared.judge(&observed).kind;
+        let essence = Essence::of(&observed, kind, &self.shared.lock());
+        if essence == self.last {
+            return;
+        }
+        if let Some(refused) = essence.refused_since(&self.last) {
+            self.shared.report(Event::SettingsRefused(refused));
+        }
+        self.shared.lock().role = essence.role;
+        self.last = essence;
+        self.shared.tell(Notice::Changed);
+    }
+
+    async fn look_at_volume(&mut self) {
+        let Some(disk) = disk::ask(&self.arguments.pod.data_dir, self.arguments.probe_deadline).await else { return };
+        if self.room.is_filling(disk) {
+            tracing::warn!(available = disk.available, size = disk.total, "the data volume fills up");
+            let filling = DiskFilling { size_bytes: disk.total, available_bytes: disk.available };
+            self.shared.report(Event::DiskFilling(filling));
+        }
+    }
+
+    fn look_at_certificate(&mut self) {
+        let certificate = self.shared.lock().line.certificate.clone();
+        let event = certificate.and_then(|certificate| self.expiry.news(&certificate, Timestamp::now()));
+        if let Some(event) = event {
+            tracing::warn!(?event, "the certificate for the line was not renewed in time");
+            self.shared.report(Event::CertificateNearExpiry(event));
+        }
+    }
+}

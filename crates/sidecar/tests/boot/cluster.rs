@@ -1,0 +1,132 @@
+//! Six pods in three shards: pod n+3 replicates pod n.
+
+use crate::pod::{Pod, eventually};
+use std::time::{Duration, Instant};
+use valkey::{
+    Connection, Role,
+    testing::{ServerVersion, TestServer},
+};
+
+pub const SHARDS: usize = 3;
+const SLOTS: [(u16, u16); SHARDS] = [(0, 5460), (5461, 10922), (10923, 16383)];
+/// Hash tags in the slots of each shard.
+const TAGS: [&str; SHARDS] = ["06S", "1", "0"];
+pub const KEYS: usize = 300;
+/// Longer than an election after the node timeout of five seconds.
+const ELECTION: Duration = Duration::from_secs(40);
+
+pub struct Cluster {
+    pub pods: Vec<Pod>,
+}
+
+impl Cluster {
+    pub async fn form(version: ServerVersion, parameters: &[(&str, &str)], sidecar: &[&str]) -> Self {
+        let mut all = vec![("repl-diskless-sync-delay", "0")];
+        all.extend_from_slice(parameters);
+        let mut pods: Vec<Pod> = (0..2 * SHARDS).map(|_| Pod::new(version, &all)).collect();
+        for pod in &mut pods {
+            pod.start_sidecar(sidecar);
+            pod.start_server();
+        }
+        let cluster = Self { pods };
+        // As the operator does it; epochs that collide would be raised by the nodes themselves, unheard by others at first.
+        for (epoch, pod) in (1..).zip(&cluster.pods) {
+            pod.connect().await.cluster_set_config_epoch(epoch).await.unwrap();
+        }
+        cluster.meet().await;
+        for shard in 0..SHARDS {
+            cluster.make_shard(shard).await;
+        }
+        cluster.wait_healthy().await;
+        cluster
+    }
+
+    async fn meet(&self) {
+        let mut connection = self.pods[0].connect().await;
+        for other in &self.pods[1..] {
+            connection.cluster_meet("127.0.0.1", other.port).await.unwrap();
+        }
+        for pod in &self.pods {
+            let knows_all = || async { pod.connect().await.cluster_info().await.unwrap().known_nodes == 6 };
+            eventually("all nodes know each other", knows_all).await;
+        }
+    }
+
+    async fn make_shard(&self, shard: usize) {
+        let (first, last) = SLOTS[shard];
+        let mut primary = self.pods[shard].connect().await;
+        primary.cluster_add_slots(first, last).await.unwrap();
+        let id = primary.cluster_my_id().await.unwrap();
+        let replica = &self.pods[shard + SHARDS];
+        let replicate = || async { replica.connect().await.cluster_replicate(&id).await.is_ok() };
+        eventually("a replica found its primary", replicate).await;
+    }
+
+    pub async fn wait_healthy(&self) {
+        for pod in &self.pods {
+            within(ELECTION, "every pod is ready", || async { pod.get("/valkey/readiness").status == 200 }).await;
+        }
+    }
+
+    pub async fn write(&self, shard: usize) {
+        let mut connection = self.pods[shard].connect().await;
+        for index in 0..KEYS {
+            connection.call(&["SET", &key(shard, index), "value"]).await.unwrap();
+        }
+        let replica = &self.pods[shard + SHARDS];
+        eventually("the replica has the keys", || async { keys(replica).await == KEYS }).await;
+    }
+
+    pub async fn role(&self, pod: usize) -> Option<bool> {
+        let mut connection = try_connect(&self.pods[pod]).await?;
+        connection.role().await.ok().map(|role| matches!(role, Role::Primary { .. }))
+    }
+
+    pub async fn wait_role(&self, pod: usize, primary: bool) {
+        let until = Instant::now() + ELECTION;
+        while self.role(pod).await != Some(primary) {
+            let server = self.pods[pod].server.as_ref().map(TestServer::log).unwrap_or_default();
+            assert!(Instant::now() < until, "pod {pod} is not primary={primary}:\n{}\n{server}", self.logs());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// SIGKILL, as the kernel does it.
+    pub fn kill(&mut self, pod: usize) {
+        self.pods[pod].server().kill().unwrap();
+    }
+
+    /// As the kubelet restarts a container in place: the process is there and waits for its configuration.
+    pub fn launch(&mut self, pod: usize) {
+        let pod = &mut self.pods[pod];
+        let conf = pod.run_dir().join("valkey.conf");
+        pod.server = Some(TestServer::launch_from(pod.version, &conf, pod.port, &[]).unwrap());
+    }
+
+    pub fn logs(&self) -> String {
+        self.pods.iter().map(|pod| format!("port {}:\n{}\n", pod.port, pod.log())).collect()
+    }
+}
+
+pub fn key(shard: usize, index: usize) -> String {
+    format!("{{{}}}{index}", TAGS[shard])
+}
+
+pub async fn try_connect(pod: &Pod) -> Option<Connection> {
+    pod.server.as_ref()?.connect().await.ok()
+}
+
+pub async fn keys(pod: &Pod) -> usize {
+    match try_connect(pod).await {
+        Some(mut connection) => connection.database_size().await.map_or(0, |keys| keys.try_into().unwrap()),
+        None => 0,
+    }
+}
+
+pub async fn within<F: Future<Output = bool>>(deadline: Duration, what: &str, mut reached: impl FnMut() -> F) {
+    let until = Instant::now() + deadline;
+    while !reached().await {
+        assert!(Instant::now() < until, "not within {deadline:?}: {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}

@@ -1,0 +1,122 @@
+//! A primary whose process dies, with and without anything on its disk.
+
+use crate::{
+    cluster::{Cluster, KEYS, SHARDS, keys, try_connect},
+    pod::eventually,
+};
+use valkey::testing::{BOTH_VERSIONS, ServerVersion};
+
+const NOTHING_ON_DISK: [(&str, &str); 1] = [("save", "")];
+const JOURNAL: [(&str, &str); 3] = [("save", ""), ("appendonly", "yes"), ("appendfsync", "always")];
+
+fn waits(cluster: &Cluster, pod: usize) -> bool {
+    let pod = &cluster.pods[pod];
+    let [startup, liveness, readiness] =
+        ["/valkey/startup", "/valkey/liveness", "/valkey/readiness"].map(|path| pod.get(path));
+    let status = pod.status();
+    readiness.state() == "waiting-at-gate"
+        && [startup.status, liveness.status, readiness.status] == [200, 200, 503]
+        && status["boot"]["waiting"] == true
+}
+
+async fn a_killed_primary_follows_its_successor(version: ServerVersion, parameters: &[(&str, &str)], has_data: bool) {
+    let mut cluster = Cluster::form(version, parameters, &[]).await;
+    cluster.write(0).await;
+    cluster.kill(0);
+    cluster.launch(0);
+    eventually("it waits at the gate and its probes leave it alone", || async { waits(&cluster, 0) }).await;
+    assert_eq!(cluster.pods[0].status()["boot"]["hasData"], has_data);
+    // No operator and nobody who helps: the cluster itself votes for the replica.
+    cluster.wait_role(SHARDS, true).await;
+    assert_eq!(keys(&cluster.pods[SHARDS]).await, KEYS, "{}", cluster.logs());
+    cluster.wait_role(0, false).await;
+    cluster.wait_healthy().await;
+    assert_eq!([keys(&cluster.pods[0]).await, keys(&cluster.pods[SHARDS]).await], [KEYS; 2]);
+}
+
+#[tokio::test]
+async fn without_persistence_a_killed_primary_never_comes_back_empty_8_1() {
+    a_killed_primary_follows_its_successor(ServerVersion::V8_1, &NOTHING_ON_DISK, false).await;
+}
+
+#[tokio::test]
+async fn without_persistence_a_killed_primary_never_comes_back_empty_9_1() {
+    a_killed_primary_follows_its_successor(ServerVersion::V9_1, &NOTHING_ON_DISK, false).await;
+}
+
+#[tokio::test]
+async fn with_an_append_only_file_a_killed_primary_leaves_its_place_to_its_replica() {
+    for version in BOTH_VERSIONS {
+        a_killed_primary_follows_its_successor(version, &JOURNAL, true).await;
+    }
+}
+
+/// Two of three primaries gone at once: nobody can vote. Without data they stay down; what the replicas hold stays.
+#[tokio::test]
+async fn without_a_majority_empty_primaries_stay_down_however_long_it_takes() {
+    let mut cluster = Cluster::form(ServerVersion::V9_1, &NOTHING_ON_DISK, &["--boot-patience", "1"]).await;
+    for shard in [0, 1] {
+        cluster.write(shard).await;
+    }
+    for pod in [0, 1] {
+        cluster.kill(pod);
+        cluster.launch(pod);
+    }
+    eventually("both wait", || async { waits(&cluster, 0) && waits(&cluster, 1) }).await;
+    // Far beyond the patience: the claim is that nothing happens.
+    tokio::time::sleep(std::time::Duration::from_secs(8)).await;
+    assert!(waits(&cluster, 0) && waits(&cluster, 1), "{}", cluster.logs());
+    for shard in [0, 1] {
+        assert_eq!(keys(&cluster.pods[shard + SHARDS]).await, KEYS);
+        let mut replica = try_connect(&cluster.pods[shard + SHARDS]).await.unwrap();
+        replica.cluster_failover_takeover().await.unwrap();
+    }
+    for pod in [0, 1] {
+        cluster.wait_role(pod, false).await;
+    }
+    cluster.wait_healthy().await;
+    assert_eq!([keys(&cluster.pods[0]).await, keys(&cluster.pods[1]).await], [KEYS; 2]);
+}
+
+/// The snapshot on disk is of the time before the keys: it must not win over the replica in memory.
+#[tokio::test]
+async fn an_old_snapshot_does_not_win_over_a_living_replica() {
+    let mut cluster = Cluster::form(ServerVersion::V8_1, &NOTHING_ON_DISK, &["--boot-patience", "0.5"]).await;
+    cluster.pods[0].connect().await.call(&["SAVE"]).await.unwrap();
+    cluster.write(0).await;
+    cluster.kill(0);
+    cluster.launch(0);
+    eventually("it waits at the gate", || async { waits(&cluster, 0) }).await;
+    cluster.wait_role(SHARDS, true).await;
+    cluster.wait_role(0, false).await;
+    cluster.wait_healthy().await;
+    assert_eq!([keys(&cluster.pods[0]).await, keys(&cluster.pods[SHARDS]).await], [KEYS; 2]);
+}
+
+#[tokio::test]
+async fn a_killed_replica_starts_at_once() {
+    let mut cluster = Cluster::form(ServerVersion::V9_1, &NOTHING_ON_DISK, &[]).await;
+    cluster.write(0).await;
+    cluster.kill(SHARDS);
+    cluster.launch(SHARDS);
+    eventually("it is back in sync", || async { keys(&cluster.pods[SHARDS]).await == KEYS }).await;
+    assert_eq!(cluster.pods[SHARDS].status()["boot"]["reason"], "it was a replica");
+}
+
+/// After a hand-over the former primary is a replica; stopped in order without one it has all its data.
+#[tokio::test]
+async fn a_primary_that_stopped_in_order_starts_at_once() {
+    let mut cluster = Cluster::form(ServerVersion::V8_1, &[], &[]).await;
+    cluster.write(0).await;
+    cluster.kill(SHARDS);
+    let primary = &cluster.pods[0];
+    eventually("the primary misses its replica", || async {
+        primary.connect().await.info(&["replication"]).await.unwrap().attached_replicas().is_empty()
+    })
+    .await;
+    assert_eq!(primary.get("/valkey/pre-stop").json()["outcome"], "no-replica-in-sync");
+    cluster.pods[0].server().terminate().unwrap();
+    cluster.launch(0);
+    eventually("it is back with its keys", || async { keys(&cluster.pods[0]).await == KEYS }).await;
+    assert_eq!(cluster.pods[0].status()["boot"]["reason"], "it stopped in order with all its data");
+}
