@@ -1,8 +1,12 @@
 //! The command line. Every flag can also be given as an environment variable; `--help` is the reference.
 
+use crate::identity_choice::{IdentityChoice, IdentitySource, InvalidChoice};
 use api::duration::Duration;
+use api::names;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
-use std::net::SocketAddr;
+use pki::TrustDomain;
+use std::net::{IpAddr, SocketAddr};
+use workload_api::Endpoint;
 
 /// Runs Valkey on Kubernetes: turns each ValkeyCluster into pods and keeps them so.
 #[derive(Debug, Parser)]
@@ -52,6 +56,25 @@ pub struct RunArguments {
     /// Where /healthz, /readyz and /metrics answer
     #[arg(long, env = "VALKEY_OPERATOR_LISTEN_ADDRESS", default_value = "0.0.0.0:8080", global = true)]
     pub listen_address: SocketAddr,
+    /// Where sidecars connect
+    #[arg(long, env = "VALKEY_OPERATOR_LINE_ADDRESS", default_value = "0.0.0.0:8443", global = true)]
+    pub line_address: SocketAddr,
+    /// Where sidecars are told to connect, host:port, separated by commas; by default the Service valkey-operator-line of the
+    /// operator's own namespace
+    #[arg(long, env = "VALKEY_OPERATOR_LINE_ADVERTISE", value_delimiter = ',', global = true)]
+    pub line_advertise: Vec<String>,
+    /// How often a sidecar says that all is well
+    #[arg(long, env = "VALKEY_OPERATOR_HEARTBEAT_INTERVAL", default_value = "60s", global = true)]
+    pub heartbeat_interval: Duration,
+    /// Where the certificates of the operator and its sidecars come from
+    #[arg(long, env = "VALKEY_OPERATOR_IDENTITY_SOURCE", value_enum, default_value_t = IdentitySource::BuiltIn, global = true)]
+    pub identity_source: IdentitySource,
+    /// The Workload API's socket, unix:///…; sidecars find theirs at the same path
+    #[arg(long, env = workload_api::ENVIRONMENT, global = true)]
+    pub workload_api_socket: Option<Endpoint>,
+    /// The one trust domain of all identities from the Workload API; without it each namespace is one
+    #[arg(long, env = "VALKEY_OPERATOR_TRUST_DOMAIN", global = true)]
+    pub trust_domain: Option<TrustDomain>,
     /// Sidecar image for clusters that name none
     #[arg(long, env = "VALKEY_OPERATOR_SIDECAR_IMAGE", default_value = concat!("ghcr.io/valkey-operator/sidecar:v", env!("CARGO_PKG_VERSION")), global = true)]
     pub sidecar_image: String,
@@ -64,6 +87,9 @@ pub struct RunArguments {
     /// The namespace this process runs in
     #[arg(long, env = "POD_NAMESPACE", global = true, hide = true)]
     pub pod_namespace: Option<String>,
+    /// The address of this pod, which the other replicas name as the leader's
+    #[arg(long, env = "POD_IP", global = true, hide = true)]
+    pub pod_ip: Option<IpAddr>,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -93,6 +119,21 @@ impl RunArguments {
             return vec![None];
         }
         named.into_iter().map(|name| Some(name.to_owned())).collect()
+    }
+
+    pub fn identity(&self) -> Result<IdentityChoice, InvalidChoice> {
+        let (socket, trust_domain) = (self.workload_api_socket.as_ref(), self.trust_domain.as_ref());
+        IdentityChoice::new(self.identity_source, socket, trust_domain)
+    }
+
+    /// Where sidecars are told to connect.
+    pub fn advertised(&self, own_namespace: &str) -> Vec<String> {
+        let named = self.line_advertise.iter().map(|address| address.trim()).filter(|address| !address.is_empty());
+        let named: Vec<_> = named.map(str::to_owned).collect();
+        if named.is_empty() {
+            return vec![format!("{}.{own_namespace}.svc:{}", names::LINE_SERVICE, names::port::LINE)];
+        }
+        named
     }
 }
 
@@ -124,6 +165,13 @@ mod tests {
         assert_eq!(parse(&["--watch-namespaces", ""]).run.scopes(), [None]);
         let two = [Some("a".to_owned()), Some("b".to_owned())];
         assert_eq!(parse(&["--watch-namespaces", "a, b,"]).run.scopes(), two);
+    }
+
+    #[test]
+    fn sidecars_are_told_the_service_of_the_operators_namespace_unless_told_otherwise() {
+        assert_eq!(parse(&[]).run.advertised("system"), ["valkey-operator-line.system.svc:8443"]);
+        let two = ["--line-advertise", "a:1, b:2"];
+        assert_eq!(parse(&two).run.advertised("system"), ["a:1", "b:2"]);
     }
 
     #[test]

@@ -159,6 +159,11 @@ impl Cache {
         let _ = listed.wait_for(|listed| everything.iter().all(|source| listed.contains(source))).await;
     }
 
+    /// One object, by its name.
+    pub fn find(&self, object: &ObjectName) -> Option<Entry> {
+        self.contents().entries.get(object).cloned()
+    }
+
     pub fn snapshot(&self, cluster: &ClusterName) -> Snapshot {
         let contents = self.contents();
         let names = contents.by_cluster.get(cluster).into_iter().flatten();

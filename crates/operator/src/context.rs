@@ -2,6 +2,9 @@
 //! Nothing remembered here is needed for correctness: a new process starts without it.
 
 use crate::cache::Cache;
+use crate::conduct::{Conductor, Zones};
+use crate::identity::Identities;
+use crate::line::Line;
 use crate::metrics::Metrics;
 use crate::recent::Recent;
 use kube::Client;
@@ -12,6 +15,10 @@ use std::time::Duration;
 pub struct Context {
     pub client: Client,
     pub cache: Arc<Cache>,
+    pub line: Arc<Line>,
+    pub conductor: Arc<Conductor>,
+    pub zones: Zones,
+    pub identities: Arc<Identities>,
     pub metrics: Arc<Metrics>,
     pub settings: OperatorSettings,
     pub resync: Duration,

@@ -2,8 +2,11 @@
 
 use crate::backoff;
 use crate::cache::Cache;
+use crate::conduct::{Conductor, Zones};
 use crate::context::Context;
 use crate::health::{Health, Stage};
+use crate::identity::Identities;
+use crate::line::{Ground, Line};
 use crate::metrics::Metrics;
 use crate::recent::Recent;
 use crate::reconcile::{Error, reconcile};
@@ -33,6 +36,8 @@ pub struct Scope {
     pub client: Client,
     /// None: all namespaces.
     pub namespace: Option<String>,
+    pub line: Arc<Line>,
+    pub identities: Arc<Identities>,
     pub metrics: Arc<Metrics>,
     pub health: Arc<Health>,
     pub settings: OperatorSettings,
@@ -50,8 +55,11 @@ impl Scope {
             namespace: self.namespace.clone(),
             cache: cache.clone(),
             metrics: self.metrics.clone(),
-            queue,
+            queue: queue.clone(),
+            identities: self.identities.clone(),
         };
+        let (namespace, cache_of, known) = (self.namespace.clone(), cache.clone(), clusters.clone());
+        self.line.territory.claim(Ground { namespace, cache: cache_of, clusters: known, queue });
         let watching = tokio::spawn(watches.run(writer));
         tokio::select! {
             () = self.synchronize(&cache) => self.work(cache, clusters, requests, stop).await,
@@ -81,11 +89,14 @@ impl Scope {
         let queue = requests.map(Ok::<_, Infallible>).take_until(stop.wished().boxed());
         let config = Config::default().concurrency(CONCURRENCY);
         let known = clusters.clone();
-        let forgetting = context.clone();
+        let (forgetting, scope) = (context.clone(), self.namespace.clone());
         applier(|cluster, context| look(cluster, context).boxed(), after_failure, context, clusters, queue, config)
             .for_each(move |_| {
                 let uids = || known.state().iter().filter_map(|cluster| cluster.uid()).collect::<Vec<_>>();
-                forgetting.recent.keep_up_to(known.len(), uids);
+                if forgetting.recent.keep_up_to(known.len(), uids) {
+                    forgetting.line.roster.keep_clusters(scope.as_deref(), &uids());
+                    forgetting.conductor.keep_clusters(&uids());
+                }
                 futures::future::ready(())
             })
             .await;
@@ -95,6 +106,10 @@ impl Scope {
         Context {
             client: self.client.clone(),
             cache,
+            line: self.line.clone(),
+            conductor: Arc::new(Conductor::new(self.line.clone())),
+            zones: Zones::default(),
+            identities: self.identities.clone(),
             metrics: self.metrics.clone(),
             settings: self.settings.clone(),
             resync: self.resync,

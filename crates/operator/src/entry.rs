@@ -36,7 +36,7 @@ fn entry(source: Source, metadata: &ObjectMeta, payload: impl FnOnce() -> Payloa
 
 /// The controller says it best: labels and annotations are what people edit. A pod's controller is a StatefulSet,
 /// which is named as its cluster.
-fn cluster_of(metadata: &ObjectMeta) -> Option<String> {
+pub fn cluster_of(metadata: &ObjectMeta) -> Option<String> {
     let controller = metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true));
     let owner = controller.filter(|owner| owner.kind == KIND || owner.kind == "StatefulSet");
     let labels = metadata.labels.as_ref().and_then(|labels| labels.get(label::INSTANCE));

@@ -1,6 +1,6 @@
 //! The CustomResourceDefinitions: printed, installed, and never taken from somebody else. Called by `main`.
 
-use api::definition::{is_ours, valkey_cluster};
+use api::definition::{all, is_ours};
 use api::names::MANAGER;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, Patch, PatchParams};
@@ -30,7 +30,7 @@ pub enum Error {
 }
 
 pub fn definitions() -> Vec<CustomResourceDefinition> {
-    vec![valkey_cluster()]
+    all()
 }
 
 pub fn print() -> Result<String, Error> {
@@ -114,8 +114,10 @@ mod tests {
     #[test]
     fn the_printed_definitions_can_be_read_back() {
         let text = print().unwrap();
-        let read: CustomResourceDefinition = serde_yaml_ng::from_str(text.trim_start_matches("---\n")).unwrap();
-        assert_eq!(read, valkey_cluster());
+        let documents = text.split("---\n").filter(|document| !document.is_empty());
+        let read: Vec<CustomResourceDefinition> =
+            documents.map(|document| serde_yaml_ng::from_str(document).unwrap()).collect();
+        assert_eq!(read, definitions());
     }
 
     #[test]

@@ -23,6 +23,11 @@ pub struct Watched {
     pub kind: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct Refused {
+    pub reason: &'static str,
+}
+
 /// Empty for all namespaces.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct Scoped {
@@ -38,6 +43,17 @@ pub struct Metrics {
     pub watch_errors: Family<Watched, Counter>,
     pub clusters: Family<Scoped, Gauge>,
     pub leader: Gauge,
+    pub line_connections: Gauge,
+    pub line_streams: Gauge,
+    pub line_refusals: Family<Refused, Counter>,
+    pub token_reviews: Family<Outcome, Counter>,
+    pub heartbeat_served: Histogram,
+    pub heartbeat_round_trip: Histogram,
+}
+
+/// From a tenth of a millisecond to some seconds.
+fn of_calls() -> Histogram {
+    Histogram::new(exponential_buckets(0.0001, 3.0, 10))
 }
 
 impl Metrics {
@@ -50,8 +66,15 @@ impl Metrics {
             watch_errors: Family::default(),
             clusters: Family::default(),
             leader: Gauge::default(),
+            line_connections: Gauge::default(),
+            line_streams: Gauge::default(),
+            line_refusals: Family::default(),
+            token_reviews: Family::default(),
+            heartbeat_served: of_calls(),
+            heartbeat_round_trip: of_calls(),
         };
         metrics.register();
+        metrics.register_line();
         metrics
     }
 
@@ -63,6 +86,18 @@ impl Metrics {
         registry.register("watch_errors", "Interrupted watches, by kind", self.watch_errors.clone());
         registry.register("clusters", "ValkeyClusters, by watched namespace", self.clusters.clone());
         registry.register("leader", "1 while this process holds the Lease", self.leader.clone());
+    }
+
+    fn register_line(&mut self) {
+        let registry = &mut self.registry;
+        registry.register("line_connections", "Open connections of sidecars", self.line_connections.clone());
+        registry.register("line_streams", "Open streams for commands", self.line_streams.clone());
+        registry.register("line_refusals", "Connections and calls turned away, by reason", self.line_refusals.clone());
+        registry.register("token_reviews", "Pods' tokens asked about, by outcome", self.token_reviews.clone());
+        let served = "Time from a sidecar's heartbeat to the reply";
+        registry.register("heartbeat_served_seconds", served, self.heartbeat_served.clone());
+        let round_trip = "Time a heartbeat took there and back, as sidecars measure it";
+        registry.register("heartbeat_round_trip_seconds", round_trip, self.heartbeat_round_trip.clone());
     }
 
     pub fn write(&self, verb: &'static str, kind: &'static str) {

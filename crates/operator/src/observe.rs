@@ -3,6 +3,8 @@
 
 use crate::cache::{ClusterName, Snapshot};
 use crate::context::Context;
+use crate::line::SidecarFacts;
+use crate::recent::Decided;
 use crate::{entry, resources};
 use api::cluster::ValkeyCluster;
 use futures::future::join_all;
@@ -11,7 +13,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, ListParams};
 use planner::{
-    ChildKey, ClaimFacts, CreationFailure, Identity, Observation, Observed, PodFacts, asked_for, expected_keys,
+    ChildKey, ClaimFacts, CreationFailure, Identity, LineFacts, NodesSeen, Observation, Observed, PodFacts,
+    SidecarState, asked_for, expected_keys,
 };
 use serde_json::Value;
 
@@ -26,7 +29,40 @@ pub async fn observe(cluster: &ValkeyCluster, context: &Context) -> Observation 
     look_for_children(&mut observation, cluster, context).await;
     look_for_pods(&mut observation, context).await;
     look_for_claim_failures(&mut observation, context).await;
+    observation.line = line_facts(&observation, context);
+    observation.nodes = Some(nodes_seen(&observation, cluster, context).await);
     observation
+}
+
+async fn nodes_seen(observation: &Observation, cluster: &ValkeyCluster, context: &Context) -> NodesSeen {
+    let zones = join_all(observation.pods.iter().map(|pod| context.zones.of(pod, &context.client))).await;
+    let pods = context.conductor.seen(&observation.cluster.uid, &observation.pods, zones);
+    // What this process decided last is newer than what it published.
+    let decided = context.recent.of(&observation.cluster.uid).decided;
+    let told = || cluster.status.clone().map(Decided::from);
+    let Decided { shards: recorded, orchestration: running, queue } = decided.or_else(told).unwrap_or_default();
+    NodesSeen { pods, recorded, running, queue }
+}
+
+fn line_facts(observation: &Observation, context: &Context) -> LineFacts {
+    let (roster, cluster) = (&context.line.roster, &observation.cluster);
+    let pods: Vec<&str> = observation.pods.iter().map(|pod| pod.uid.as_str()).collect();
+    roster.keep_pods(&cluster.uid, &pods);
+    let sidecars = roster.of_cluster(&cluster.uid).iter().map(|facts| sidecar_state(facts)).collect();
+    LineFacts { sidecars, returning: roster.returning().is_some() }
+}
+
+fn sidecar_state(facts: &SidecarFacts) -> SidecarState {
+    let refused = facts.beat.revisions.as_ref().map(|revisions| revisions.refused.clone());
+    SidecarState {
+        pod_uid: facts.pod.pod_uid.clone(),
+        connected: facts.connected,
+        lost: facts.lost,
+        last_heartbeat: Some(facts.last_heartbeat),
+        version: facts.version.clone(),
+        certificate_expires: Some(facts.certificate.not_after),
+        refused: refused.unwrap_or_default(),
+    }
 }
 
 pub fn identity(metadata: &ObjectMeta) -> Identity {

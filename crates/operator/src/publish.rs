@@ -28,6 +28,9 @@ pub async fn publish(
 ) -> Result<(), Error> {
     let now = whole_second(Timestamp::now());
     let next = status(report, cluster, previous, now);
+    for event in report.nodes.iter().flat_map(|nodes| &nodes.events) {
+        tell(&notice(event), cluster, now, context).await?;
+    }
     if previous == Some(&next) {
         return Ok(());
     }
@@ -36,6 +39,12 @@ pub async fn publish(
         tell(&notice, cluster, now, context).await?;
     }
     write(next, cluster, context).await
+}
+
+/// The same thing said again has the same name, so that it is told once.
+fn notice(event: &orchestration::Event) -> Notice {
+    let (reason, message) = (event.reason.to_owned(), event.message.clone());
+    Notice { warning: event.warning, reason, replaces: message.clone(), message }
 }
 
 /// The API server keeps no fractions: a successor that reads them back must come to the same names and texts.

@@ -2,6 +2,7 @@
 //! Losing it costs a request or two, never correctness.
 
 use api::cluster::ValkeyClusterStatus;
+use orchestration::{Decision, Orchestration, Queued, ShardStatus};
 use planner::{ChildKey, Difference};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,9 +13,32 @@ use std::time::{Duration, Instant};
 pub struct Memory {
     /// The status this process wrote last, with the resource version the object has since.
     pub published: Option<(String, ValkeyClusterStatus)>,
+    /// What was decided last about the nodes.
+    pub decided: Option<Decided>,
     altered: BTreeMap<ChildKey, Altered>,
     /// Failed looks in a row.
     pub failures: u32,
+}
+
+/// What has to be known of the last decision to make the next.
+#[derive(Clone, Debug, Default)]
+pub struct Decided {
+    pub shards: Vec<ShardStatus>,
+    pub orchestration: Option<Orchestration>,
+    pub queue: Vec<Queued>,
+}
+
+impl From<ValkeyClusterStatus> for Decided {
+    fn from(status: ValkeyClusterStatus) -> Self {
+        Self { shards: status.shards, orchestration: status.orchestration, queue: status.queue }
+    }
+}
+
+impl From<&Decision> for Decided {
+    fn from(decision: &Decision) -> Self {
+        let Decision { shards, orchestration, queue, .. } = decision.clone();
+        Self { shards, orchestration, queue }
+    }
 }
 
 /// What of an object was not as applied right after applying it.
@@ -68,13 +92,15 @@ impl Recent {
         change(self.clusters().entry(uid.to_owned()).or_default())
     }
 
-    /// Forgets clusters that are no longer there, when there are more memories than clusters.
-    pub fn keep_up_to(&self, clusters: usize, uids: impl FnOnce() -> Vec<String>) {
+    /// Forgets clusters that are no longer there, when there are more memories than clusters; says whether it did.
+    pub fn keep_up_to(&self, clusters: usize, uids: impl FnOnce() -> Vec<String>) -> bool {
         let mut memories = self.clusters();
-        if memories.len() > clusters {
+        let more = memories.len() > clusters;
+        if more {
             let uids = uids();
             memories.retain(|uid, _| uids.contains(uid));
         }
+        more
     }
 }
 

@@ -3,15 +3,24 @@
 use crate::arguments::RunArguments;
 use crate::controller::Scope;
 use crate::health::{Health, Stage};
+use crate::identity::{self, Identities, Own};
+use crate::identity_choice::{IdentityChoice, InvalidChoice};
 use crate::install;
-use crate::leader::{self, Election, Settings};
+use crate::leader::{self, Election, Settings, Terms};
+use crate::line::{self, Line, LineSettings};
 use crate::metrics::Metrics;
 use crate::serve::{self, Pages};
 use crate::stop::{self, Stop};
 use futures::future::join_all;
+use k8s_openapi::jiff::Timestamp;
 use kube::{Api, Client};
+use link::{IdentitySource, server::Leadership};
 use manifests::OperatorSettings;
+use pki::SpiffeId;
+use std::net::SocketAddr;
 use std::sync::Arc;
+use tokio::sync::watch;
+use workload_api::{Source, Times};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -21,6 +30,12 @@ pub enum Error {
     Definition(#[from] install::Error),
     #[error("stopped leading")]
     Leader(#[from] leader::Error),
+    #[error(transparent)]
+    Line(#[from] line::Error),
+    #[error(transparent)]
+    Choice(#[from] InvalidChoice),
+    #[error("the operator's namespace {namespace} makes no identity")]
+    Identity { namespace: String, source: pki::InvalidLabel },
 }
 
 /// Runs until `stop` is wished for, or the Lease is lost, which is an error: the process must end.
@@ -30,32 +45,115 @@ pub async fn run(client: Client, arguments: &RunArguments, stop: Stop) -> Result
     let address = serve::start(arguments.listen_address, pages).await?;
     tracing::info!(%address, version = env!("CARGO_PKG_VERSION"), "valkey-operator started");
     install::check(&client).await?;
-    let scopes = scopes(&client, arguments, &health, &metrics);
+    let replica = Replica::of(&client, arguments);
+    let own = Own::start(client.clone(), replica.identity()?, metrics.clone());
+    let (terms, line) = open_line(&replica, &own, &metrics, &stop).await?;
+    let identities = Identities::new(client.clone(), replica.identity()?, line.roster.clone(), own, metrics.clone());
+    let scopes = scopes(&replica, &health, &metrics, (&line, &identities))?;
+    let duty = Duty { namespaces: arguments.scopes(), scopes, line, identities, health, metrics };
     if !arguments.leader_election {
-        work(scopes, stop, &health, &metrics).await;
+        lead_alone(terms);
+        duty.work(stop).await;
         return Ok(());
     }
-    health.set(Stage::StandingBy);
-    lead(election(&client, arguments), scopes, stop, &health, &metrics).await
+    duty.health.set(Stage::StandingBy);
+    lead(replica.election(terms), duty, stop).await
 }
 
-async fn lead(
-    mut election: Election,
+/// This process among its like.
+struct Replica<'a> {
+    client: &'a Client,
+    arguments: &'a RunArguments,
+    /// The operator's own namespace.
+    namespace: String,
+    /// Different for every process.
+    name: String,
+}
+
+impl<'a> Replica<'a> {
+    fn of(client: &'a Client, arguments: &'a RunArguments) -> Self {
+        let namespace = arguments.pod_namespace.as_deref().unwrap_or(client.default_namespace()).to_owned();
+        let name = arguments.pod_name.as_deref().unwrap_or("valkey-operator");
+        Self { client, arguments, namespace, name: format!("{name}_{:08x}", fastrand::u32(..)) }
+    }
+
+    fn election(&self, terms: (SocketAddr, Terms)) -> Election {
+        let (bound, terms) = terms;
+        let arguments = self.arguments;
+        let namespace = arguments.lease_namespace.as_ref().unwrap_or(&self.namespace);
+        let settings = Settings {
+            name: arguments.lease_name.clone(),
+            identity: self.name.clone(),
+            duration: arguments.lease_duration.to_std(),
+            interval: arguments.lease_renew_interval.to_std(),
+            line_address: self.line_address(bound),
+        };
+        Election::new(Api::namespaced(self.client.clone(), namespace), settings, terms)
+    }
+
+    /// Who the operator is for its sidecars.
+    fn id(&self) -> Result<SpiffeId, Error> {
+        let id = self.arguments.identity()?.naming().operator(&self.namespace);
+        id.map_err(|source| Error::Identity { namespace: self.namespace.clone(), source })
+    }
+
+    /// Where identities are kept, and under which name this replica tells of itself.
+    fn identity(&self) -> Result<identity::Settings, Error> {
+        let in_a_pod = self.arguments.pod_namespace.is_some();
+        Ok(identity::Settings {
+            namespace: self.namespace.clone(),
+            replica: self.arguments.pod_name.clone().filter(|_| in_a_pod),
+            built_in: self.arguments.identity()? == IdentityChoice::BuiltIn,
+        })
+    }
+
+    /// Where other replicas send sidecars while this one leads; none when only the port is known.
+    fn line_address(&self, bound: SocketAddr) -> Option<String> {
+        let own = Some(bound.ip()).filter(|address| !address.is_unspecified());
+        let address = self.arguments.pod_ip.or(own)?;
+        Some(SocketAddr::new(address, bound.port()).to_string())
+    }
+}
+
+/// What the leader works on.
+struct Duty {
+    /// None stands for all.
+    namespaces: Vec<Option<String>>,
     scopes: Vec<Scope>,
-    stop: Stop,
-    health: &Health,
-    metrics: &Metrics,
-) -> Result<(), Error> {
+    line: Arc<Line>,
+    identities: Arc<Identities>,
+    health: Arc<Health>,
+    metrics: Arc<Metrics>,
+}
+
+impl Duty {
+    async fn work(self, stop: Stop) {
+        self.health.synchronize(self.scopes.len());
+        self.metrics.leader.set(1);
+        self.line.roster.leads();
+        let work = join_all(self.scopes.into_iter().map(|scope| scope.run(stop.clone())));
+        tokio::select! {
+            _ = work => {}
+            () = self.identities.lead(self.namespaces) => {}
+        }
+        self.metrics.leader.set(0);
+    }
+}
+
+async fn lead(mut election: Election, duty: Duty, stop: Stop) -> Result<(), Error> {
     tokio::select! {
         () = election.win() => tracing::info!("leading"),
         () = stop.clone().wished() => return Ok(()),
     }
     let lost = tokio::select! {
-        () = work(scopes, stop, health, metrics) => None,
+        () = duty.work(stop) => None,
         error = election.keep() => Some(error),
     };
     match lost {
-        Some(error) => Err(error.into()),
+        Some(error) => {
+            election.resign();
+            Err(error.into())
+        }
         None => {
             election.release().await;
             Ok(())
@@ -63,35 +161,89 @@ async fn lead(
     }
 }
 
-async fn work(scopes: Vec<Scope>, stop: Stop, health: &Health, metrics: &Metrics) {
-    health.synchronize(scopes.len());
-    metrics.leader.set(1);
-    join_all(scopes.into_iter().map(|scope| scope.run(stop.clone()))).await;
-    metrics.leader.set(0);
+/// Without an election there is no Lease to keep the term in: the clock stands in for it.
+fn lead_alone((_, mut terms): (SocketAddr, Terms)) {
+    let epoch = u64::try_from(Timestamp::now().as_second()).unwrap_or_default();
+    terms.leadership.send_replace(Leadership::Leader { epoch });
+    tokio::spawn(async move {
+        while terms.seen.changed().await.is_ok() {
+            let above = terms.seen.borrow().saturating_add(1);
+            terms.leadership.send_if_modified(|now| {
+                let higher = matches!(now, Leadership::Leader { epoch } if *epoch < above - 1);
+                if higher {
+                    *now = Leadership::Leader { epoch: above };
+                }
+                higher
+            });
+        }
+    });
 }
 
-fn scopes(client: &Client, arguments: &RunArguments, health: &Arc<Health>, metrics: &Arc<Metrics>) -> Vec<Scope> {
+/// Listens at once, and speaks as soon as this replica has an identity.
+async fn open_line(
+    replica: &Replica<'_>,
+    own: &Own,
+    metrics: &Arc<Metrics>,
+    stop: &Stop,
+) -> Result<((SocketAddr, Terms), Arc<Line>), Error> {
+    let (listener, bound) = line::bind(replica.arguments.line_address).await?;
+    let leadership = watch::Sender::new(Leadership::Follower { leader: None });
+    let highest_epoch = watch::Sender::new(0);
+    let line = Arc::new(Line::new(leadership.subscribe()));
+    let settings = LineSettings {
+        leadership: leadership.subscribe(),
+        highest_epoch: highest_epoch.clone(),
+        heartbeat_interval: replica.arguments.heartbeat_interval.to_std(),
+    };
+    let terms = Terms { leadership, seen: highest_epoch.subscribe() };
+    let (client, metrics, stop) = (replica.client.clone(), metrics.clone(), stop.clone());
+    let (served, source) = (line.clone(), source(replica, own)?);
+    tokio::spawn(async move {
+        // Kept as long as the line: it renews them.
+        let credentials = source.current().await;
+        tracing::info!(%bound, "the line is open");
+        line::serve(listener, served, settings, (client, credentials, metrics), stop).await;
+    });
+    Ok(((bound, terms), line))
+}
+
+/// Where this replica's certificate comes from.
+fn source(replica: &Replica<'_>, own: &Own) -> Result<Box<dyn IdentitySource>, Error> {
+    Ok(match replica.arguments.identity()? {
+        IdentityChoice::BuiltIn => Box::new(own.clone()),
+        IdentityChoice::WorkloadApi { endpoint, .. } => {
+            Box::new(Source::follow(endpoint, replica.id()?, Times::default()))
+        }
+    })
+}
+
+fn scopes(
+    replica: &Replica<'_>,
+    health: &Arc<Health>,
+    metrics: &Arc<Metrics>,
+    (line, identities): (&Arc<Line>, &Arc<Identities>),
+) -> Result<Vec<Scope>, Error> {
+    let settings = settings(replica)?;
     let scope = |namespace| Scope {
-        client: client.clone(),
+        client: replica.client.clone(),
         namespace,
+        line: line.clone(),
+        identities: identities.clone(),
         metrics: metrics.clone(),
         health: health.clone(),
-        settings: OperatorSettings { sidecar_image: arguments.sidecar_image.clone() },
-        resync: arguments.resync.to_std(),
+        settings: settings.clone(),
+        resync: replica.arguments.resync.to_std(),
     };
-    arguments.scopes().into_iter().map(scope).collect()
+    Ok(replica.arguments.scopes().into_iter().map(scope).collect())
 }
 
-fn election(client: &Client, arguments: &RunArguments) -> Election {
-    let own = arguments.lease_namespace.as_ref().or(arguments.pod_namespace.as_ref());
-    let namespace = own.map_or(client.default_namespace(), String::as_str);
-    let settings = Settings {
-        name: arguments.lease_name.clone(),
-        identity: format!("{}_{:08x}", arguments.pod_name.as_deref().unwrap_or("valkey-operator"), fastrand::u32(..)),
-        duration: arguments.lease_duration.to_std(),
-        interval: arguments.lease_renew_interval.to_std(),
-    };
-    Election::new(Api::namespaced(client.clone(), namespace), settings)
+fn settings(replica: &Replica<'_>) -> Result<OperatorSettings, Error> {
+    let line = Some(api::node_settings::LineSettings {
+        addresses: replica.arguments.advertised(&replica.namespace),
+        operator_id: replica.id()?.to_string(),
+        workload_api_socket: replica.arguments.identity()?.socket(),
+    });
+    Ok(OperatorSettings { sidecar_image: replica.arguments.sidecar_image.clone(), line })
 }
 
 /// A stop that comes with SIGTERM or SIGINT.

@@ -1,19 +1,22 @@
 //! The watches: each keeps its part of the cache current and says which clusters to look at. One task per scope runs them all.
 
 use crate::cache::{Cache, ClusterName, Entry, ObjectName, Source};
+use crate::identity::Identities;
 use crate::metrics::{Metrics, Scoped, Watched};
 use crate::{entry, resources};
+use api::certificates::{ValkeyCertificateBinding, ValkeyCertificateBundle};
 use api::cluster::ValkeyCluster;
 use api::names::{self, MANAGER, label};
 use futures::channel::mpsc::UnboundedSender;
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt};
+use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
-use kube::core::DeserializeGuard;
-use kube::runtime::reflector::{ObjectRef, store::Writer};
+use kube::core::{DeserializeGuard, PartialObjectMeta};
+use kube::runtime::reflector::{ObjectRef, Store, store::Writer};
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt, watcher as watch};
-use kube::{Client, ResourceExt};
+use kube::{Client, Resource, ResourceExt};
 use planner::ChildKind;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -29,12 +32,17 @@ pub struct Watches {
     pub cache: Arc<Cache>,
     pub metrics: Arc<Metrics>,
     pub queue: UnboundedSender<ObjectRef<Guarded>>,
+    pub identities: Arc<Identities>,
 }
 
 impl Watches {
     /// Runs until dropped.
     pub async fn run(self, clusters: Writer<Guarded>) {
+        let known = clusters.as_reader();
         let mut streams = vec![self.clusters(clusters), self.pods(), self.claims()];
+        streams.push(self.certificates::<ValkeyCertificateBundle>());
+        streams.push(self.certificates::<ValkeyCertificateBinding>());
+        streams.push(self.roots(known));
         streams.extend(ChildKind::ALL.map(|kind| self.children(kind)));
         let mut concerned = stream::select_all(streams);
         while let Some(cluster) = concerned.next().await {
@@ -48,11 +56,14 @@ impl Watches {
         let events = watch(api, watcher::Config::default())
             .default_backoff()
             .modify(|cluster| cluster.managed_fields_mut().clear());
-        let (cache, metrics) = (self.cache.clone(), self.metrics.clone());
+        let (cache, metrics, identities) = (self.cache.clone(), self.metrics.clone(), self.identities.clone());
         let scope = Scoped { namespace: self.namespace.clone().unwrap_or_default() };
         let concerned = events.map(move |event| match event {
             Ok(event) => {
                 writer.apply_watcher_event(&event);
+                if let Event::Delete(cluster) = &event {
+                    identities.forget(&name_of(cluster));
+                }
                 let count = i64::try_from(writer.as_reader().len()).unwrap_or(i64::MAX);
                 metrics.clusters.get_or_create(&scope).set(count);
                 cluster_event(&event, &cache)
@@ -77,6 +88,40 @@ impl Watches {
         let api = resources::children(&self.client, kind, self.namespace.as_deref());
         let events = watch(api, ours()).default_backoff();
         self.follow(Source::Child(kind), events, move |object| entry::child(kind, object))
+    }
+
+    /// What shows a cluster's certificates is not kept here: whoever changes it makes the cluster be looked at, and that reads it.
+    fn certificates<K>(&self) -> BoxStream<'static, ClusterName>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+        K: Clone + std::fmt::Debug + Send + 'static,
+    {
+        let api = resources::scoped::<PartialObjectMeta<K>>(&self.client, self.namespace.as_deref());
+        let identities = self.identities.clone();
+        let concerned = watch(api, ours()).default_backoff().filter_map(move |event| {
+            let (metadata, gone) = match event {
+                Ok(Event::Apply(object) | Event::InitApply(object)) => (object.metadata, false),
+                Ok(Event::Delete(object)) => (object.metadata, true),
+                _ => return futures::future::ready(None),
+            };
+            let version = metadata.resource_version.as_deref().filter(|_| !gone);
+            let cluster = entry::cluster_of(&metadata)
+                .map(|name| ClusterName { namespace: metadata.namespace.clone().unwrap_or_default(), name });
+            let name = metadata.name.as_deref().unwrap_or_default();
+            futures::future::ready(cluster.filter(|cluster| identities.noticed(cluster, name, version)))
+        });
+        concerned.boxed()
+    }
+
+    /// A change of root concerns every cluster.
+    fn roots(&self, known: Store<Guarded>) -> BoxStream<'static, ClusterName> {
+        let changes = stream::unfold(self.identities.changes(), |mut changes| async move {
+            changes.changed().await.ok()?;
+            Some(((), changes))
+        });
+        let all =
+            move |()| stream::iter(known.state().into_iter().map(|cluster| name_of(&cluster)).collect::<Vec<_>>());
+        changes.flat_map(all).boxed()
     }
 
     fn follow<K: 'static>(
@@ -107,10 +152,14 @@ fn of_pods() -> watcher::Config {
     watcher::Config::default().labels(&fixed.map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(","))
 }
 
+fn name_of(cluster: &Guarded) -> ClusterName {
+    ClusterName { namespace: cluster.namespace().unwrap_or_default(), name: cluster.name_any() }
+}
+
 fn cluster_event(event: &Event<Guarded>, cache: &Cache) -> Vec<ClusterName> {
     match event {
         Event::Apply(cluster) | Event::InitApply(cluster) => {
-            vec![ClusterName { namespace: cluster.namespace().unwrap_or_default(), name: cluster.name_any() }]
+            vec![name_of(cluster)]
         }
         Event::InitDone => cache.listed(Source::Clusters, &HashSet::new()),
         Event::Init | Event::Delete(_) => Vec::new(),

@@ -4,8 +4,10 @@ use crate::child::{ChildKey, ChildKind};
 use crate::claim_facts::ClaimFacts;
 use crate::differences::Difference;
 use crate::json;
+use crate::nodes::NodesSeen;
 use crate::ownership::{Ownership, ownership};
 use crate::pod_facts::PodFacts;
+use crate::sidecars::LineFacts;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -28,6 +30,10 @@ pub struct Observation {
     pub children: BTreeMap<ChildKey, Observed>,
     pub pods: Vec<PodFacts>,
     pub claims: Vec<ClaimFacts>,
+    /// What the sidecars said and which of them are connected.
+    pub line: LineFacts,
+    /// What is known of the Valkey nodes; None when nobody asked them.
+    pub nodes: Option<NodesSeen>,
     /// Why the StatefulSet controller could not make a pod, when pods are missing.
     pub creation_failure: Option<CreationFailure>,
     /// What still differed right after our last apply of the present manifest: somebody changes it on its way in.

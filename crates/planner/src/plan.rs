@@ -4,7 +4,7 @@ use crate::observation::Observation;
 use crate::report::{Asked, Report};
 use crate::step::Step;
 use crate::wanted::{Wanted, wanted};
-use crate::{children, pods, storage, troubles};
+use crate::{children, nodes, pods, sidecars, storage, troubles};
 use api::cluster::ValkeyCluster;
 use api::conditions::Reason;
 use api::names::{self, port};
@@ -12,12 +12,14 @@ use api::quantity::Quantity;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::jiff::Timestamp;
 use manifests::{Live, OperatorSettings, Problem, ValidatedCluster};
+use orchestration::{FindingKind, PodCommand};
 use serde::Deserialize;
 
-/// Steps to take now, in this order, and the findings they follow from.
+/// Steps to take now, in this order, what to tell the nodes, and the findings they follow from.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     pub steps: Vec<Step>,
+    pub commands: Vec<PodCommand>,
     pub report: Report,
 }
 
@@ -58,18 +60,38 @@ fn invalid(problems: &[Problem], observation: &Observation, mut report: Report, 
     report.trouble(Reason::InvalidSpec, text);
     let count = observation.stateful_set().map(pods::asked_for).unwrap_or_default();
     report.ready_pods = pods::ready(observation, count);
+    report.sidecars = sidecars::sidecars(observation, count, now);
     report.troubles.extend(troubles::troubles(observation, &[], now));
-    Plan { steps: Vec::new(), report }
+    Plan { report, ..Plan::default() }
 }
 
 fn valid(cluster: &ValidatedCluster, observation: &Observation, mut report: Report, now: Timestamp) -> Plan {
     let wanted = wanted(cluster);
     report.paused = cluster.spec.paused;
+    let commands = describe_nodes(cluster, observation, &mut report, now);
     let steps = steps(cluster, &wanted, observation, &mut report);
     describe_pods(cluster, &wanted, observation, &mut report, now);
     report.pending = steps.iter().map(ToString::to_string).collect();
-    let steps = if report.paused { Vec::new() } else { steps };
-    Plan { steps, report }
+    if report.paused { Plan { report, ..Plan::default() } } else { Plan { steps, commands, report } }
+}
+
+/// A cluster that is being deleted is told nothing more.
+fn describe_nodes(
+    cluster: &ValidatedCluster,
+    observation: &Observation,
+    report: &mut Report,
+    now: Timestamp,
+) -> Vec<PodCommand> {
+    let decided = nodes::decide(cluster, observation, now).filter(|_| !observation.cluster.deleting);
+    let Some((commands, decision)) = decided else { return Vec::new() };
+    let wrong =
+        |finding: &&orchestration::Finding| finding.kind == FindingKind::Degraded && finding.status == Some(true);
+    for finding in decision.findings.iter().filter(wrong) {
+        report.trouble(nodes::reason(finding.reason), finding.message.clone());
+    }
+    report.nodes_returning = nodes::are_returning(observation);
+    report.nodes = Some(decision);
+    commands
 }
 
 fn steps(cluster: &ValidatedCluster, wanted: &Wanted, observation: &Observation, report: &mut Report) -> Vec<Step> {
@@ -78,7 +100,7 @@ fn steps(cluster: &ValidatedCluster, wanted: &Wanted, observation: &Observation,
     }
     let mut steps = children::steps(wanted, observation, report);
     steps.extend(storage::steps(cluster, observation, report));
-    steps.extend(pods::steps(cluster, wanted, observation));
+    steps.extend(pods::steps(cluster, wanted, observation, report));
     steps
 }
 
@@ -93,9 +115,11 @@ fn describe_pods(
     report.asked = Some(asked(cluster));
     report.ready_pods = pods::ready(observation, count);
     report.missing_pods = pods::missing(observation, count);
+    report.sidecars = sidecars::sidecars(observation, count, now);
     report.restart = pods::restart_needs(wanted, observation);
     let found = troubles::troubles(observation, &report.missing_pods, now);
     report.troubles.extend(found);
+    report.troubles.extend(sidecars::refused_settings(observation));
     if report.has_stateful_set && !observation.stateful_set_is_noticed() {
         report
             .waiting

@@ -1,6 +1,7 @@
 //! What matters about a pod, taken from the pod as the API server shows it. Pure; the cache keeps these instead of whole pods.
 
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod, PodStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::collections::BTreeMap;
 
 /// One pod of a cluster.
@@ -10,6 +11,11 @@ pub struct PodFacts {
     pub uid: String,
     pub labels: BTreeMap<String, String>,
     pub annotations: BTreeMap<String, String>,
+    /// UID of the StatefulSet that made it.
+    pub controller: Option<String>,
+    pub ip: Option<String>,
+    /// The Kubernetes node it runs on.
+    pub node: Option<String>,
     pub terminating: bool,
     /// All its init containers ran and its containers were started.
     pub running: bool,
@@ -43,6 +49,9 @@ impl PodFacts {
             uid: metadata.uid.clone().unwrap_or_default(),
             labels: metadata.labels.clone().unwrap_or_default(),
             annotations: metadata.annotations.clone().unwrap_or_default(),
+            controller: controller(metadata),
+            ip: status.pod_ip.clone(),
+            node: pod.spec.as_ref().and_then(|spec| spec.node_name.clone()),
             terminating: metadata.deletion_timestamp.is_some(),
             running: status.phase.as_deref() == Some("Running"),
             ready: condition(&status, "Ready").is_some_and(|(status, _)| status == "True"),
@@ -51,6 +60,11 @@ impl PodFacts {
             containers: containers(&status),
         }
     }
+}
+
+fn controller(metadata: &ObjectMeta) -> Option<String> {
+    let mut owners = metadata.owner_references.iter().flatten();
+    owners.find(|owner| owner.controller == Some(true) && owner.kind == "StatefulSet").map(|owner| owner.uid.clone())
 }
 
 fn condition<'a>(status: &'a PodStatus, type_: &str) -> Option<(&'a str, &'a str)> {

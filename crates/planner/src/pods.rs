@@ -5,6 +5,7 @@ use crate::differences::differences;
 use crate::json;
 use crate::observation::Observation;
 use crate::pod_facts::PodFacts;
+use crate::report::Report;
 use crate::step::Step;
 use crate::wanted::{Wanted, metadata_keys};
 use api::names;
@@ -13,6 +14,7 @@ use manifests::{ValidatedCluster, live_pod_annotations, pod_annotations, pod_lab
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
+use topology::{PodName, Role};
 
 /// The user's keys on a pod, as the annotation lists them.
 #[derive(Default, Deserialize)]
@@ -21,11 +23,20 @@ struct MetadataKeys {
     annotations: Vec<String>,
 }
 
-pub fn steps(cluster: &ValidatedCluster, wanted: &Wanted, observation: &Observation) -> Vec<Step> {
+pub fn steps(cluster: &ValidatedCluster, wanted: &Wanted, observation: &Observation, report: &Report) -> Vec<Step> {
     let settled = settings_are_written(cluster, wanted, observation);
     let living = observation.pods.iter().filter(|pod| !pod.terminating);
     // A pod that is still starting reads the newest settings when it mounts them, or is told once it runs.
-    living.filter_map(|pod| patch(pod, cluster, settled && pod.running)).collect()
+    living.filter_map(|pod| patch(pod, cluster, role(pod, report), settled && pod.running)).collect()
+}
+
+/// What the pod's node does now, if that is known.
+fn role(pod: &PodFacts, report: &Report) -> Option<&'static str> {
+    let roles = &report.nodes.as_ref()?.roles;
+    roles.get(&PodName::from(pod.name.as_str())).map(|role| match role {
+        Role::Primary => names::ROLE_PRIMARY,
+        Role::Replica => names::ROLE_REPLICA,
+    })
 }
 
 /// Pods are told about new settings only when the ConfigMap has them: the kubelet looks at once, and only once.
@@ -35,12 +46,14 @@ fn settings_are_written(cluster: &ValidatedCluster, wanted: &Wanted, observation
     pair.is_some_and(|(manifest, live)| differences(manifest, live).is_empty())
 }
 
-fn patch(pod: &PodFacts, cluster: &ValidatedCluster, tell_settings: bool) -> Option<Step> {
+fn patch(pod: &PodFacts, cluster: &ValidatedCluster, role: Option<&str>, tell_settings: bool) -> Option<Step> {
     let keys = pod.annotations.get(POD_METADATA).and_then(|text| serde_json::from_str(text).ok());
     let MetadataKeys { labels: old_labels, annotations: old_annotations } = keys.unwrap_or_default();
     let mut annotations = if tell_settings { live_pod_annotations(cluster) } else { pod_annotations(cluster) };
     annotations.insert(POD_METADATA.to_owned(), metadata_keys(cluster));
-    let labels = changes(&pod.labels, &pod_labels(cluster), &old_labels);
+    let mut labels = pod_labels(cluster);
+    labels.extend(role.map(|role| (names::label::ROLE.to_owned(), role.to_owned())));
+    let labels = changes(&pod.labels, &labels, &old_labels);
     let annotations = changes(&pod.annotations, &annotations, &old_annotations);
     let parts = [("labels", labels), ("annotations", annotations)];
     let metadata: Map<String, Value> =

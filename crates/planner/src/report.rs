@@ -1,7 +1,9 @@
 //! What the planner found, beside what it decided. Pure data; conditions, phase, plan text and Events are printed from it alone.
 
+use crate::sidecars::Sidecar;
 use api::conditions::Reason;
 use api::valkey_version::ValkeyVersion;
+use orchestration::{Decision, FindingKind};
 use std::collections::BTreeMap;
 
 /// Something that does not pass by itself.
@@ -36,6 +38,12 @@ pub struct Report {
     /// Things on their way that need nobody.
     pub waiting: Vec<String>,
     pub troubles: Vec<Trouble>,
+    /// Each pod's sidecar, in the order of the pods; pods that do not exist have none.
+    pub sidecars: Vec<Sidecar>,
+    /// What the nodes are and what becomes of them, without the commands; None when nobody asked them.
+    pub nodes: Option<Decision>,
+    /// Not every node has been heard since the leader changed: what was said of them before stands.
+    pub nodes_returning: bool,
     /// Fields that wait for a restart, and how many pods wait for each.
     pub restart: BTreeMap<String, usize>,
 }
@@ -47,7 +55,15 @@ impl Report {
 
     /// Whether all that the spec asks for is there and nothing is on its way.
     pub fn is_settled(&self) -> bool {
-        self.serves() && self.waiting.is_empty()
+        self.serves() && self.waiting.is_empty() && self.nodes_are_sound()
+    }
+
+    /// Whether the nodes are one cluster in which everybody does what he should.
+    pub fn nodes_are_sound(&self) -> bool {
+        let sound = [FindingKind::SlotsCovered, FindingKind::ReplicasInSync, FindingKind::ViewsAgree];
+        self.nodes
+            .as_ref()
+            .is_none_or(|nodes| nodes.orchestration.is_none() && sound.iter().all(|kind| nodes.is(*kind)))
     }
 
     /// Whether all pods are ready and no write is outstanding that may happen.

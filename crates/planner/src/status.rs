@@ -1,6 +1,8 @@
 //! The status a report becomes. Pure; the operator's publish step writes it when it differs from what is there.
 
+use crate::node_status::{is_up, of_nodes, orchestrating, unsound, with_nodes};
 use crate::observation::Identity;
+use crate::pod_status::{connected, sidecars_connected, with_pods};
 use crate::report::{Asked, Report};
 use api::cluster::{ExporterStatus, Phase, StatefulSetReference, ValkeyClusterStatus};
 use api::conditions::{ConditionType, Finding, Reason, advance};
@@ -23,7 +25,7 @@ pub fn status(
         cluster_type: Some("cluster".to_owned()),
         selector: Some(names::selector_text(&cluster.name)),
         stateful_set: report.has_stateful_set.then(|| StatefulSetReference { name: cluster.name.clone() }),
-        conditions: advance(before, &findings(report), cluster.generation, now),
+        conditions: advance(before, &findings(report, previous), cluster.generation, now),
         plan: plan_text(report),
         ..previous.cloned().unwrap_or_default()
     };
@@ -32,7 +34,8 @@ pub fn status(
         Some(asked) => fill(&mut status, asked),
         None => status.ready_pods = Some(format!("{}/{}", status.ready_replicas, status.replicas)),
     }
-    status
+    status.sidecars = Some(format!("{}/{}", connected(report, previous), status.replicas));
+    with_nodes(with_pods(status, report, previous), report)
 }
 
 fn fill(status: &mut ValkeyClusterStatus, asked: &Asked) {
@@ -50,31 +53,34 @@ fn count(number: u32) -> i32 {
 }
 
 /// One of each condition type, in their order.
-fn findings(report: &Report) -> Vec<Finding> {
-    ConditionType::ALL.iter().map(|condition| finding(*condition, report)).collect()
+fn findings(report: &Report, previous: Option<&ValkeyClusterStatus>) -> Vec<Finding> {
+    ConditionType::ALL.iter().map(|condition| finding(*condition, report, previous)).collect()
 }
 
-fn finding(condition: ConditionType, report: &Report) -> Finding {
+fn finding(condition: ConditionType, report: &Report, previous: Option<&ValkeyClusterStatus>) -> Finding {
     let (status, reason, message) = match condition {
-        ConditionType::Ready => ready(report),
+        ConditionType::Ready => ready(report, previous),
+        ConditionType::SlotsCovered | ConditionType::ReplicasInSync => return of_nodes(condition, report, previous),
         ConditionType::Progressing => progressing(report),
         ConditionType::Degraded => degraded(report),
         ConditionType::RestartRequired => restart_required(report),
         ConditionType::Secured => secured(),
+        ConditionType::SidecarsConnected => sidecars_connected(report, previous),
     };
     Finding { condition, status: Some(status), reason, message: shortened(message) }
 }
 
-type Found = (bool, Reason, String);
+pub(crate) type Found = (bool, Reason, String);
 
-fn ready(report: &Report) -> Found {
+fn ready(report: &Report, previous: Option<&ValkeyClusterStatus>) -> Found {
     let asked = report.asked.as_ref().map_or(0, |asked| asked.pods);
     let counted = format!("{} of {asked} pods are ready", report.ready_pods);
     match report.troubles.first() {
-        _ if report.serves() => (true, Reason::AllPodsReady, counted),
+        _ if is_up(report, previous) => (true, Reason::AllPodsReady, counted),
         Some(trouble) => (false, trouble.reason, trouble.message.clone()),
         None if !report.pending.is_empty() => (false, Reason::ApplyingChanges, pending_text(report)),
-        None => (false, pods_reason(report), counted),
+        None if !report.all_pods_ready() => (false, pods_reason(report), counted),
+        None => unsound(report).unwrap_or((false, Reason::PodsNotReady, counted)),
     }
 }
 
@@ -91,6 +97,9 @@ fn progressing(report: &Report) -> Found {
     }
     if !report.waiting.is_empty() {
         return (true, Reason::ApplyingChanges, report.waiting.join("; "));
+    }
+    if let Some(found) = orchestrating(report) {
+        return found;
     }
     match &report.asked {
         Some(asked) if !report.all_pods_ready() => (
@@ -125,7 +134,7 @@ fn secured() -> Found {
 
 fn phase(report: &Report, previous: Option<&ValkeyClusterStatus>) -> Phase {
     let was_running = previous.and_then(|status| status.phase).is_some_and(|phase| phase != Phase::Pending);
-    if report.serves() {
+    if is_up(report, previous) {
         Phase::Running
     } else if !report.troubles.is_empty() {
         Phase::Failed
@@ -140,6 +149,7 @@ fn plan_text(report: &Report) -> Option<String> {
     let lead = if report.paused && !report.pending.is_empty() { "paused; when resumed: " } else { "" };
     let mut parts = vec![pending_text(report)];
     parts.extend(report.waiting.iter().cloned());
+    parts.extend(report.nodes.iter().flat_map(|nodes| nodes.plan.iter().cloned()));
     if let Some(asked) = report.asked.as_ref().filter(|_| !report.all_pods_ready()) {
         parts.push(format!("wait until all {} pods are ready", asked.pods));
     }

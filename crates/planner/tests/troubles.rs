@@ -55,7 +55,7 @@ fn cluster() -> ValkeyCluster {
 
 fn told(observation: &Observation, previous: Option<&ValkeyClusterStatus>) -> ValkeyClusterStatus {
     let now = Timestamp::from_second(NOW).unwrap();
-    let settings = OperatorSettings { sidecar_image: "sidecar:1".to_owned() };
+    let settings = OperatorSettings { sidecar_image: "sidecar:1".to_owned(), line: None };
     let validated = validate(&cluster(), &settings, observation);
     let mut plan = plan(validated.as_ref().map_err(Vec::as_slice), observation, now);
     plan.report.pending.clear();

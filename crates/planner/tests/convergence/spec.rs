@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 pub fn settings() -> OperatorSettings {
-    OperatorSettings { sidecar_image: "sidecar:1".to_owned() }
+    OperatorSettings { sidecar_image: "sidecar:1".to_owned(), line: None }
 }
 
 pub fn cluster(spec: &Value) -> ValkeyCluster {

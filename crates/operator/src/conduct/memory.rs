@@ -1,0 +1,110 @@
+//! What one node answered last, beside what its heartbeats say. Pure data; a new process starts without it and asks again.
+
+use super::words;
+use crate::line::SidecarFacts;
+use k8s_openapi::jiff::Timestamp;
+use link::contract::{Boot, ClusterView, Condition, Done, HeartbeatRequest, NodeState};
+use orchestration::{Answered, Outcome, Valkey};
+use topology::{NodeId, NodeView};
+
+/// What is remembered of one pod's node, by the pod's UID.
+#[derive(Clone, Debug, Default)]
+pub struct NodeMemory {
+    /// Commands under way.
+    pub busy: bool,
+    /// The latest answer; a view or state that was told is none.
+    pub answer: Option<Answered>,
+    /// With the number of the connection it was read over.
+    view: Option<(u64, NodeView)>,
+    /// What the node said in an answer, as of when it was asked: what a heartbeat said meanwhile is newer.
+    said: Option<(Timestamp, NodeState, Option<ClusterView>)>,
+    last_id: Option<NodeId>,
+    /// Since when there is no process, or it waits at the gate.
+    absent_since: Option<Timestamp>,
+}
+
+impl NodeMemory {
+    /// Takes note of how a command ended. That a node could tell something again ends what was said of its silence.
+    pub fn answered(&mut self, answered: Answered) {
+        let told = answered.action.is_reading() && answered.outcome == Outcome::Done;
+        let silence = self.answer.as_ref().is_some_and(|before| before.action.is_reading());
+        match told {
+            true if silence => self.answer = None,
+            true => {}
+            false => self.answer = Some(answered),
+        }
+    }
+
+    /// Takes in what a fulfilled command brought along.
+    pub fn learn(&mut self, done: &Done, connection: u64, asked: Timestamp) {
+        let full = done.view.as_ref().and_then(|view| words::view(view, asked));
+        let summary = done.view.as_ref().and_then(|view| view.summary.clone());
+        if let Some(state) = &done.node {
+            let summary = summary.or_else(|| self.said.take().and_then(|(_, _, summary)| summary));
+            self.said = Some((asked, state.clone(), summary));
+        }
+        if let Some(view) = full {
+            self.view = Some((connection, view));
+        }
+    }
+
+    pub fn view(&self, connection: u64) -> Option<NodeView> {
+        self.view.as_ref().filter(|(read, _)| *read == connection).map(|(_, view)| view.clone())
+    }
+
+    /// What the sidecar says of its Valkey now.
+    pub fn valkey(&mut self, sidecar: &SidecarFacts) -> Valkey {
+        if !sidecar.connected {
+            return Valkey::Unknown;
+        }
+        let word = self.newest(sidecar);
+        let absent = matches!(word, Word::Down | Word::Waiting(_));
+        let since = self.absent_since.filter(|_| absent).unwrap_or(sidecar.last_heartbeat);
+        self.absent_since = absent.then_some(since);
+        match word {
+            Word::Unclear => Valkey::Unknown,
+            Word::Down => Valkey::Down { since, node_id: self.last_id.clone() },
+            Word::Waiting(boot) => Valkey::Waiting(words::boot(&boot, since)),
+            Word::State(at, state, view) => match words::facts(&state, view.as_ref(), at) {
+                Some(facts) => {
+                    self.last_id = Some(facts.node_id.clone());
+                    Valkey::Answers(facts)
+                }
+                None => Valkey::Unknown,
+            },
+        }
+    }
+
+    fn newest(&self, sidecar: &SidecarFacts) -> Word {
+        let said = self.said.clone().filter(|(asked, ..)| *asked > sidecar.last_heartbeat);
+        match (said, heard(&sidecar.beat, sidecar.last_heartbeat)) {
+            (Some((at, state, view)), heard) if state.condition() != Condition::Down => {
+                let older = if let Word::State(_, _, view) = heard { view } else { None };
+                Word::State(at, state, view.or(older))
+            }
+            (_, heard) => heard,
+        }
+    }
+}
+
+/// What a sidecar says of its Valkey, in the contract's terms.
+enum Word {
+    Unclear,
+    Down,
+    Waiting(Boot),
+    State(Timestamp, NodeState, Option<ClusterView>),
+}
+
+fn heard(beat: &HeartbeatRequest, at: Timestamp) -> Word {
+    if let Some(boot) = beat.boot.as_ref().filter(|boot| boot.waiting) {
+        return Word::Waiting(boot.clone());
+    }
+    match &beat.node {
+        None => Word::Unclear,
+        Some(state) => match state.condition() {
+            Condition::Down => Word::Down,
+            Condition::Starting | Condition::Hung => Word::Unclear,
+            _ => Word::State(at, state.clone(), beat.view.clone()),
+        },
+    }
+}

@@ -1,0 +1,139 @@
+//! From the contract's words to those of the planner and back. Pure. What cannot be understood is left out: a node that
+//! answers nonsense counts as not heard.
+
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use link::contract::{
+    self, AddSlots, ClusterView, Condition, Failover, Forget, FullView, Meet, NodeAddress, NodeState, OpenGate, Probe,
+    ReadView, Replicate, SetConfigEpoch, command,
+};
+use orchestration::{Action, Boot, FailoverMode, NodeFacts, Peer, Start};
+use topology::{NodeId, NodeView, Role, SlotRange, SlotSet, ViewSummary, ViewedNode};
+
+/// The action as it travels.
+pub fn action(action: &Action) -> command::Action {
+    match action {
+        Action::Probe => command::Action::Probe(Probe {}),
+        Action::ReadView => command::Action::ReadView(ReadView {}),
+        Action::Meet(peers) => command::Action::Meet(Meet { nodes: peers.iter().map(address).collect() }),
+        Action::AddSlots(slots) => command::Action::AddSlots(AddSlots { ranges: ranges(slots) }),
+        Action::SetConfigEpoch(epoch) => command::Action::SetConfigEpoch(SetConfigEpoch { config_epoch: *epoch }),
+        Action::Replicate(primary) => {
+            command::Action::Replicate(Replicate { primary_node_id: primary.as_str().to_owned() })
+        }
+        Action::Failover(mode) => command::Action::Failover(Failover { mode: failover_mode(*mode).into() }),
+        Action::Forget(ids) => {
+            command::Action::Forget(Forget { node_ids: ids.iter().map(|id| id.as_str().to_owned()).collect() })
+        }
+        Action::OpenGate(start, reason) => {
+            command::Action::OpenGate(OpenGate { start: how(*start).into(), reason: reason.clone() })
+        }
+    }
+}
+
+fn address(peer: &Peer) -> NodeAddress {
+    use api::names::port::{BUS, VALKEY};
+    NodeAddress { ip: peer.ip.clone(), port: VALKEY.unsigned_abs(), bus_port: BUS.unsigned_abs() }
+}
+
+fn ranges(slots: &SlotSet) -> Vec<contract::SlotRange> {
+    let range = |range: &SlotRange| contract::SlotRange { first: range.first.into(), last: range.last.into() };
+    slots.ranges().iter().map(range).collect()
+}
+
+fn failover_mode(mode: FailoverMode) -> contract::FailoverMode {
+    match mode {
+        FailoverMode::Coordinated => contract::FailoverMode::Coordinated,
+        FailoverMode::Force => contract::FailoverMode::Force,
+        FailoverMode::Takeover => contract::FailoverMode::Takeover,
+    }
+}
+
+fn how(start: Start) -> contract::Start {
+    match start {
+        Start::AsIs => contract::Start::AsIs,
+        Start::Fresh => contract::Start::Fresh,
+    }
+}
+
+/// What a node says of itself, as of `at`.
+pub fn facts(state: &NodeState, view: Option<&ClusterView>, at: Timestamp) -> Option<NodeFacts> {
+    let uptime = SignedDuration::from_secs(i64::try_from(state.uptime_seconds).ok()?);
+    Some(NodeFacts {
+        node_id: NodeId::parse(&state.node_id)?,
+        role: role(state.role())?,
+        loading: state.condition() == Condition::Loading,
+        replication_offset: state.replication_offset,
+        replication_id: Some(state.replication_id.clone()).filter(|id| !id.is_empty()),
+        primary: NodeId::parse(&state.primary_node_id),
+        primary_link_up: state.primary_link_up,
+        keys: state.keys,
+        started_at: at.checked_sub(uptime).ok(),
+        summary: view.map(summary).unwrap_or_default(),
+    })
+}
+
+fn role(role: contract::Role) -> Option<Role> {
+    match role {
+        contract::Role::Primary => Some(Role::Primary),
+        contract::Role::Replica => Some(Role::Replica),
+        contract::Role::Unspecified => None,
+    }
+}
+
+fn summary(view: &ClusterView) -> ViewSummary {
+    ViewSummary {
+        state_ok: view.state_ok,
+        current_epoch: view.current_epoch,
+        my_epoch: view.my_epoch,
+        known_nodes: view.known_nodes,
+        primaries: view.primaries,
+        failing_nodes: view.failing_nodes,
+        slots_assigned: view.slots_assigned,
+        slots_mine: view.slots_mine,
+        slots_digest: view.slots_digest.clone(),
+    }
+}
+
+pub fn boot(boot: &contract::Boot, since: Timestamp) -> Boot {
+    Boot {
+        since,
+        reason: boot.reason.clone(),
+        last_node_id: NodeId::parse(&boot.last_node_id),
+        last_role: role(boot.last_role()),
+        has_data: boot.has_data,
+        clean_stop: boot.clean_stop,
+        owned_slots: boot.owned_slots,
+        known_replicas: boot.known_replicas.iter().filter_map(|id| NodeId::parse(id)).collect(),
+    }
+}
+
+/// The whole view; None when a line of it makes no sense, because half a view would hide nodes.
+pub fn view(view: &FullView, read_at: Timestamp) -> Option<NodeView> {
+    let nodes = view.nodes.iter().map(viewed).collect::<Option<Vec<_>>>()?;
+    Some(NodeView { read_at, summary: view.summary.as_ref().map(summary).unwrap_or_default(), nodes })
+}
+
+fn viewed(node: &contract::ViewedNode) -> Option<ViewedNode> {
+    Some(ViewedNode {
+        node_id: NodeId::parse(&node.node_id)?,
+        ip: node.address.as_ref().map(|address| address.ip.clone()).unwrap_or_default(),
+        hostname: Some(node.hostname.clone()).filter(|name| !name.is_empty()),
+        // A node that is only half met has no role yet.
+        role: role(node.role()).or(node.handshake.then_some(Role::Primary))?,
+        myself: node.myself,
+        failing: node.failing,
+        possibly_failing: node.possibly_failing,
+        handshake: node.handshake,
+        link_up: node.link_up,
+        primary: NodeId::parse(&node.primary_node_id),
+        config_epoch: node.config_epoch,
+        slots: slots(&node.slots)?,
+    })
+}
+
+fn slots(ranges: &[contract::SlotRange]) -> Option<SlotSet> {
+    let range = |range: &contract::SlotRange| {
+        Some(SlotRange::new(u16::try_from(range.first).ok()?, u16::try_from(range.last).ok()?))
+    };
+    SlotSet::of(ranges.iter().map(range).collect::<Option<Vec<_>>>()?).ok()
+}

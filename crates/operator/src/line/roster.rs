@@ -1,0 +1,182 @@
+//! What the sidecars of all clusters have said and which of them are connected. In memory only: a new leader hears it all
+//! again within seconds. Written by the desk, read by every look at a cluster.
+
+use super::essence::essence;
+use super::territory::Territory;
+use crate::cache::ClusterName;
+use k8s_openapi::jiff::Timestamp;
+use link::contract::{HeartbeatRequest, ReportRequest};
+use link::server::{ProvenPod, Sidecar};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Reports kept of one pod; a repeated one is kept once.
+const REPORTS: usize = 8;
+/// How long after taking the lead sidecars may be on their way back: ten thousand need 15 s.
+const RETURN: Duration = Duration::from_secs(20);
+
+/// What is known of one pod's sidecar.
+#[derive(Clone, Debug)]
+pub struct SidecarFacts {
+    pub pod: ProvenPod,
+    pub connected: bool,
+    /// A stream for commands is open.
+    pub streaming: bool,
+    /// Number of the newest connection.
+    pub connection: u64,
+    /// The same number for as long as there was always a connection: a change of certificates is no absence.
+    pub presence: u64,
+    pub connected_since: Timestamp,
+    /// When the last connection ended, while there is none.
+    pub lost: Option<Timestamp>,
+    pub last_heartbeat: Timestamp,
+    pub beat: HeartbeatRequest,
+    pub version: String,
+    pub certificate: pki::LeafFacts,
+    /// The newest last.
+    pub reports: VecDeque<ReportRequest>,
+}
+
+#[derive(Default)]
+struct Contents {
+    by_pod: HashMap<String, Arc<SidecarFacts>>,
+    leading_since: Option<Instant>,
+}
+
+pub struct Roster {
+    contents: Mutex<Contents>,
+    territory: Arc<Territory>,
+}
+
+impl Roster {
+    pub fn new(territory: Arc<Territory>) -> Self {
+        Self { contents: Mutex::default(), territory }
+    }
+
+    /// All that is known of a cluster's sidecars, connected or not.
+    pub fn of_cluster(&self, cluster_uid: &str) -> Vec<Arc<SidecarFacts>> {
+        self.lock().by_pod.values().filter(|facts| facts.pod.cluster_uid == cluster_uid).cloned().collect()
+    }
+
+    pub fn of_pod(&self, pod_uid: &str) -> Option<Arc<SidecarFacts>> {
+        self.lock().by_pod.get(pod_uid).cloned()
+    }
+
+    /// How long sidecars that were not heard of may still be on their way, after a change of leader.
+    pub fn returning(&self) -> Option<Duration> {
+        let since = self.lock().leading_since?;
+        RETURN.checked_sub(since.elapsed())
+    }
+
+    pub fn leads(&self) {
+        self.lock().leading_since = Some(Instant::now());
+    }
+
+    /// Takes a heartbeat in; the cluster is looked at when it says something new.
+    pub fn heartbeat(&self, sidecar: &Sidecar, beat: HeartbeatRequest) {
+        let mut contents = self.lock();
+        let before = contents.by_pod.get(&sidecar.pod.pod_uid).cloned();
+        let facts = next(before.as_deref(), sidecar, beat, Timestamp::now());
+        let news = before.is_none_or(|before| is_news(&before, &facts));
+        contents.by_pod.insert(sidecar.pod.pod_uid.clone(), Arc::new(facts));
+        drop(contents);
+        if news {
+            self.look_at(&sidecar.pod);
+        }
+    }
+
+    /// Takes a report in; every one is worth a look.
+    pub fn report(&self, pod: &ProvenPod, report: ReportRequest) {
+        let known = self.change(&pod.pod_uid, |facts| {
+            facts.reports.retain(|other| other.event_id != report.event_id);
+            facts.reports.push_back(report);
+            while facts.reports.len() > REPORTS {
+                facts.reports.pop_front();
+            }
+        });
+        if known {
+            self.look_at(pod);
+        }
+    }
+
+    /// One of a pod's connections ended; an older one than the newest is no news.
+    pub fn disconnected(&self, sidecar: &Sidecar) {
+        let uid = &sidecar.pod.pod_uid;
+        let newest = self.of_pod(uid).is_some_and(|facts| facts.connection == sidecar.connection);
+        let lose = |facts: &mut SidecarFacts| {
+            (facts.connected, facts.streaming, facts.lost) = (false, false, Some(Timestamp::now()));
+        };
+        if newest && self.change(uid, lose) {
+            self.look_at(&sidecar.pod);
+        }
+    }
+
+    pub fn streaming(&self, pod_uid: &str, streaming: bool) {
+        self.change(pod_uid, |facts| facts.streaming = streaming);
+    }
+
+    /// Forgets pods of one scope whose clusters are gone.
+    pub fn keep_clusters(&self, scope: Option<&str>, uids: &[String]) {
+        let elsewhere = |pod: &ProvenPod| scope.is_some_and(|namespace| namespace != pod.namespace);
+        self.lock().by_pod.retain(|_, facts| elsewhere(&facts.pod) || uids.contains(&facts.pod.cluster_uid));
+    }
+
+    /// Forgets pods of a cluster that are no longer there.
+    pub fn keep_pods(&self, cluster_uid: &str, pod_uids: &[&str]) {
+        let gone = |facts: &SidecarFacts| {
+            facts.pod.cluster_uid == cluster_uid && !facts.connected && !pod_uids.contains(&facts.pod.pod_uid.as_str())
+        };
+        self.lock().by_pod.retain(|_, facts| !gone(facts));
+    }
+
+    fn change(&self, pod_uid: &str, change: impl FnOnce(&mut SidecarFacts)) -> bool {
+        let mut contents = self.lock();
+        let facts = contents.by_pod.get_mut(pod_uid);
+        let known = facts.is_some();
+        if let Some(facts) = facts {
+            change(Arc::make_mut(facts));
+        }
+        known
+    }
+
+    fn look_at(&self, pod: &ProvenPod) {
+        self.territory.look_at(&ClusterName { namespace: pod.namespace.clone(), name: pod.cluster.clone() });
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Contents> {
+        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn next(before: Option<&SidecarFacts>, sidecar: &Sidecar, beat: HeartbeatRequest, now: Timestamp) -> SidecarFacts {
+    // A heartbeat of the older connection may arrive after the first of the newer one.
+    let newest = before.is_none_or(|before| before.connection <= sidecar.connection || !before.connected);
+    let same = before.filter(|before| before.connected && (before.connection == sidecar.connection || !newest));
+    let present = before.filter(|before| before.connected);
+    SidecarFacts {
+        pod: sidecar.pod.clone(),
+        connected: true,
+        streaming: same.is_some_and(|before| before.streaming),
+        connection: same.map_or(sidecar.connection, |before| before.connection),
+        presence: present.map_or(sidecar.connection, |before| before.presence),
+        connected_since: present.map_or(now, |before| before.connected_since),
+        lost: None,
+        last_heartbeat: now,
+        beat,
+        version: sidecar.version.clone(),
+        certificate: same.map_or_else(|| sidecar.certificate.clone(), |before| before.certificate.clone()),
+        reports: before.map(|before| before.reports.clone()).unwrap_or_default(),
+    }
+}
+
+/// Whether anybody would decide or say something else after this.
+fn is_news(before: &SidecarFacts, after: &SidecarFacts) -> bool {
+    let connection =
+        |facts: &SidecarFacts| (facts.connected, facts.version.clone(), facts.certificate.thumbprint.clone());
+    connection(before) != connection(after) || essence(&before.beat) != essence(&after.beat)
+}
+
+#[cfg(test)]
+#[path = "roster_tests.rs"]
+mod tests;

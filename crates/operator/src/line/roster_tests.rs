@@ -1,0 +1,112 @@
+use super::*;
+use crate::line::territory::Ground;
+use futures::channel::mpsc::{UnboundedReceiver, unbounded};
+use kube::runtime::reflector::{ObjectRef, store};
+use link::contract::{NodeState, Role};
+use pki::Thumbprint;
+
+struct Kept {
+    roster: Roster,
+    looks: UnboundedReceiver<ObjectRef<crate::watch::Guarded>>,
+}
+
+impl Kept {
+    fn new() -> Self {
+        let territory = Arc::new(Territory::default());
+        let (queue, looks) = unbounded();
+        territory.claim(Ground { namespace: None, cache: Arc::default(), clusters: store().0, queue });
+        Self { roster: Roster::new(territory), looks }
+    }
+
+    /// How many looks were asked for since the last time.
+    fn looks(&mut self) -> usize {
+        std::iter::from_fn(|| self.looks.try_recv().ok()).count()
+    }
+
+    fn facts(&self) -> Arc<SidecarFacts> {
+        self.roster.of_pod("pod").unwrap()
+    }
+}
+
+fn sidecar(connection: u64, certificate: &str) -> Sidecar {
+    let pod = ProvenPod {
+        namespace: "team-a".into(),
+        cluster: "orders".into(),
+        cluster_uid: "cluster".into(),
+        pod: "orders-0".into(),
+        pod_uid: "pod".into(),
+    };
+    let certificate = pki::LeafFacts {
+        id: pki::identity::sidecar("team-a", "orders").unwrap(),
+        thumbprint: Thumbprint::recorded(certificate),
+        not_before: Timestamp::UNIX_EPOCH,
+        not_after: Timestamp::UNIX_EPOCH,
+    };
+    Sidecar { pod, version: "0.1.0".into(), certificate, address: ([127, 0, 0, 1], 1).into(), connection }
+}
+
+fn beat(role: Role, offset: u64) -> HeartbeatRequest {
+    let node = NodeState { role: role.into(), replication_offset: offset, ..NodeState::default() };
+    HeartbeatRequest { node: Some(node), ..HeartbeatRequest::default() }
+}
+
+#[test]
+fn only_a_heartbeat_with_news_asks_for_a_look() {
+    let mut kept = Kept::new();
+    kept.roster.heartbeat(&sidecar(1, "a"), beat(Role::Primary, 1));
+    assert_eq!(kept.looks(), 1, "the first one is news");
+    kept.roster.heartbeat(&sidecar(1, "a"), beat(Role::Primary, 2));
+    assert_eq!(kept.looks(), 0, "a counter that moved is not");
+    kept.roster.heartbeat(&sidecar(1, "a"), beat(Role::Replica, 2));
+    assert_eq!(kept.looks(), 1);
+    kept.roster.heartbeat(&sidecar(2, "b"), beat(Role::Replica, 2));
+    assert_eq!(kept.looks(), 1, "it came with a new certificate");
+    assert_eq!(kept.roster.of_cluster("cluster").len(), 1);
+}
+
+#[test]
+fn the_end_of_an_older_connection_is_no_news() {
+    let mut kept = Kept::new();
+    kept.roster.heartbeat(&sidecar(1, "a"), beat(Role::Primary, 1));
+    kept.roster.heartbeat(&sidecar(2, "b"), beat(Role::Primary, 1));
+    // The last words on the older connection come after the first on the newer.
+    kept.roster.heartbeat(&sidecar(1, "a"), beat(Role::Primary, 1));
+    assert_eq!((kept.facts().connection, kept.facts().certificate.thumbprint.as_str()), (2, "b"));
+    kept.looks();
+    kept.roster.disconnected(&sidecar(1, "a"));
+    assert!(kept.facts().connected && kept.looks() == 0);
+    assert_eq!(kept.facts().presence, 1, "there was always a connection");
+    kept.roster.disconnected(&sidecar(2, "b"));
+    assert!(!kept.facts().connected && kept.facts().lost.is_some() && kept.looks() == 1);
+    kept.roster.heartbeat(&sidecar(3, "b"), beat(Role::Primary, 1));
+    assert_eq!((kept.facts().presence, kept.facts().lost), (3, None));
+}
+
+#[test]
+fn a_report_that_is_repeated_is_kept_once_and_few_are_kept() {
+    let mut kept = Kept::new();
+    let report = |id: usize| ReportRequest { event_id: id.to_string(), ..ReportRequest::default() };
+    kept.roster.heartbeat(&sidecar(1, "a"), beat(Role::Primary, 1));
+    kept.looks();
+    for id in [0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 8] {
+        kept.roster.report(&sidecar(1, "a").pod, report(id));
+    }
+    let ids: Vec<_> = kept.facts().reports.iter().map(|report| report.event_id.clone()).collect();
+    assert_eq!(ids, ["1", "2", "3", "4", "5", "6", "7", "8"]);
+    assert_eq!(kept.looks(), 11);
+}
+
+#[test]
+fn pods_and_clusters_that_are_gone_are_forgotten() {
+    let kept = Kept::new();
+    kept.roster.heartbeat(&sidecar(1, "a"), beat(Role::Primary, 1));
+    kept.roster.keep_pods("cluster", &[]);
+    assert!(kept.roster.of_pod("pod").is_some(), "it is connected: the watch is behind");
+    kept.roster.disconnected(&sidecar(1, "a"));
+    kept.roster.keep_pods("cluster", &["pod"]);
+    assert!(kept.roster.of_pod("pod").is_some());
+    kept.roster.keep_clusters(Some("team-b"), &[]);
+    assert!(kept.roster.of_pod("pod").is_some(), "it is another scope's");
+    kept.roster.keep_pods("cluster", &[]);
+    assert!(kept.roster.of_pod("pod").is_none());
+}

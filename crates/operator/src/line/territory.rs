@@ -1,0 +1,67 @@
+//! The scopes this operator looks after, as the line sees them: whose pod this is, and which cluster to look at now.
+//! Filled by each scope when it starts; the caches behind it are the watches'.
+
+use crate::cache::{Cache, ClusterName, Entry, ObjectName, Payload, Source};
+use crate::watch::Guarded;
+use futures::channel::mpsc::UnboundedSender;
+use kube::ResourceExt;
+use kube::runtime::reflector::{ObjectRef, Store};
+use planner::{ChildKind, PodFacts};
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// One scope's part of the territory.
+#[derive(Clone)]
+pub struct Ground {
+    /// None: all namespaces.
+    pub namespace: Option<String>,
+    pub cache: Arc<Cache>,
+    pub clusters: Store<Guarded>,
+    pub queue: UnboundedSender<ObjectRef<Guarded>>,
+}
+
+#[derive(Default)]
+pub struct Territory {
+    grounds: RwLock<Vec<Ground>>,
+}
+
+impl Territory {
+    pub fn claim(&self, ground: Ground) {
+        self.grounds.write().unwrap_or_else(PoisonError::into_inner).push(ground);
+    }
+
+    /// The scope a namespace is in.
+    pub fn ground(&self, namespace: &str) -> Option<Ground> {
+        let grounds = self.grounds.read().unwrap_or_else(PoisonError::into_inner);
+        grounds.iter().find(|ground| ground.namespace.as_deref().is_none_or(|own| own == namespace)).cloned()
+    }
+
+    /// Asks for a look at a cluster.
+    pub fn look_at(&self, cluster: &ClusterName) {
+        if let Some(ground) = self.ground(&cluster.namespace) {
+            // The receiver ends only with the process.
+            let _ = ground.queue.unbounded_send(ObjectRef::new(&cluster.name).within(&cluster.namespace));
+        }
+    }
+}
+
+impl Ground {
+    pub fn pod(&self, namespace: &str, name: &str) -> Option<(ClusterName, Arc<PodFacts>)> {
+        let object = ObjectName { source: Source::Pods, namespace: namespace.to_owned(), name: name.to_owned() };
+        match self.cache.find(&object)? {
+            Entry { cluster, payload: Payload::Pod(facts), .. } => Some((cluster, facts)),
+            _ => None,
+        }
+    }
+
+    /// The UID of a cluster's StatefulSet.
+    pub fn stateful_set(&self, cluster: &ClusterName) -> Option<String> {
+        let source = Source::Child(ChildKind::StatefulSet);
+        let object = ObjectName { source, namespace: cluster.namespace.clone(), name: cluster.name.clone() };
+        self.cache.find(&object).map(|entry| entry.uid)
+    }
+
+    /// The UID of a ValkeyCluster.
+    pub fn cluster(&self, cluster: &ClusterName) -> Option<String> {
+        self.clusters.get(&ObjectRef::new(&cluster.name).within(&cluster.namespace)).and_then(|found| found.uid())
+    }
+}

@@ -1,0 +1,87 @@
+//! What the status says of the nodes: shards, orchestration, and the conditions about them. Pure; a part of `status`.
+
+use crate::nodes;
+use crate::report::Report;
+use crate::status::Found;
+use api::cluster::ValkeyClusterStatus;
+use api::conditions::{ConditionType, Finding, Reason};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use orchestration::FindingKind;
+
+type Previous<'a> = Option<&'a ValkeyClusterStatus>;
+
+/// Whether the cluster serves as it should. A change of leader alone does not end that.
+pub fn is_up(report: &Report, previous: Previous<'_>) -> bool {
+    let was_up =
+        previous.and_then(|status| condition(status, ConditionType::Ready)).is_some_and(|it| it.status == "True");
+    report.serves() && (report.nodes_are_sound() || (report.nodes_returning && was_up))
+}
+
+fn condition(status: &ValkeyClusterStatus, type_: ConditionType) -> Option<&Condition> {
+    status.conditions.iter().find(|condition| condition.type_ == type_.as_str())
+}
+
+/// The status with the nodes as they are now.
+pub fn with_nodes(mut status: ValkeyClusterStatus, report: &Report) -> ValkeyClusterStatus {
+    let Some(nodes) = &report.nodes else { return status };
+    status.orchestration.clone_from(&nodes.orchestration);
+    status.queue.clone_from(&nodes.queue);
+    if !report.nodes_returning {
+        status.shards.clone_from(&nodes.shards);
+    }
+    status
+}
+
+/// Why the nodes are not one sound cluster.
+pub fn unsound(report: &Report) -> Option<Found> {
+    let nodes = report.nodes.as_ref()?;
+    let kinds = [FindingKind::SlotsCovered, FindingKind::ReplicasInSync, FindingKind::ViewsAgree];
+    let missing = kinds.iter().filter_map(|kind| nodes.findings.iter().find(|finding| finding.kind == *kind));
+    let first = missing.into_iter().find(|finding| finding.status != Some(true));
+    first
+        .map(|finding| (false, nodes::reason(finding.reason), finding.message.clone()))
+        .or_else(|| orchestrating(report).map(|(_, reason, message)| (false, reason, message)))
+}
+
+/// The orchestration under way, as a word about progress.
+pub fn orchestrating(report: &Report) -> Option<Found> {
+    let running = report.nodes.as_ref()?.orchestration.as_ref()?;
+    let waits = running.waiting_for.as_ref().map(|what| format!(", waits for {what}")).unwrap_or_default();
+    Some((true, Reason::Orchestrating, format!("{:?}: {:?}{waits}", running.kind, running.step)))
+}
+
+pub fn of_nodes(type_: ConditionType, report: &Report, previous: Previous<'_>) -> Finding {
+    let before = previous.and_then(|status| condition(status, type_)).filter(|_| report.nodes_returning);
+    let kind = match type_ {
+        ConditionType::ReplicasInSync => FindingKind::ReplicasInSync,
+        _ => FindingKind::SlotsCovered,
+    };
+    let found = report.nodes.iter().flat_map(|nodes| &nodes.findings).find(|finding| finding.kind == kind);
+    let unheard = || Finding {
+        condition: type_,
+        status: None,
+        reason: Reason::NotHeard,
+        message: "the nodes were not asked".to_owned(),
+    };
+    match (before.and_then(|before| same(type_, before)), found) {
+        (Some(before), _) => before,
+        (None, Some(found)) => Finding {
+            condition: type_,
+            status: found.status,
+            reason: nodes::reason(found.reason),
+            message: found.message.clone(),
+        },
+        (None, None) => unheard(),
+    }
+}
+
+/// The finding that a condition was made from.
+fn same(type_: ConditionType, condition: &Condition) -> Option<Finding> {
+    let status = match condition.status.as_str() {
+        "True" => Some(true),
+        "False" => Some(false),
+        _ => None,
+    };
+    let reason = Reason::ALL.iter().find(|reason| reason.as_str() == condition.reason)?;
+    Some(Finding { condition: type_, status, reason: *reason, message: condition.message.clone() })
+}

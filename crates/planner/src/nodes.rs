@@ -1,0 +1,80 @@
+//! What the Valkey nodes are told and what is said about them: `orchestration::decide`, fed from one look. Pure; a part of `plan`.
+
+use crate::observation::Observation;
+use api::conditions::Reason;
+use api::node_settings::NODE_TIMEOUT;
+use k8s_openapi::jiff::Timestamp;
+use manifests::ValidatedCluster;
+use orchestration::{Decision, FindingKind, Orchestration, PodCommand, PodSeen, Queued, ShardStatus, Wanted};
+
+/// What the line knows of the nodes, and what the status last recorded of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodesSeen {
+    pub pods: Vec<PodSeen>,
+    pub recorded: Vec<ShardStatus>,
+    pub running: Option<Orchestration>,
+    pub queue: Vec<Queued>,
+}
+
+/// The commands, and the decision they belong to.
+pub fn decide(
+    cluster: &ValidatedCluster,
+    observation: &Observation,
+    now: Timestamp,
+) -> Option<(Vec<PodCommand>, Decision)> {
+    let seen = observation.nodes.as_ref()?;
+    let wanted = Wanted {
+        masters: usize::try_from(cluster.master_count).unwrap_or(usize::MAX),
+        replicas_per_master: usize::try_from(cluster.replicas_per_master).unwrap_or(usize::MAX),
+        persistent: cluster.storage.is_some(),
+        node_timeout: NODE_TIMEOUT,
+    };
+    let facts = orchestration::Observation { pods: seen.pods.clone(), recorded: seen.recorded.clone() };
+    let mut decision = orchestration::decide(&wanted, &facts, seen.running.as_ref(), &seen.queue, now);
+    if let Err(violation) = orchestration::sane(&decision, &facts) {
+        // A mistake of ours must not reach the data: nothing is done, and it is told.
+        decision.commands.clear();
+        decision.findings.push(refusal(&violation));
+    }
+    Some((std::mem::take(&mut decision.commands), decision))
+}
+
+fn refusal(violation: &orchestration::Violation) -> orchestration::Finding {
+    orchestration::Finding {
+        kind: FindingKind::Degraded,
+        status: Some(true),
+        reason: orchestration::Reason::UnsafePlan,
+        message: format!("a plan was dropped because it would endanger data, please report this: {violation}"),
+    }
+}
+
+/// A leader that has just begun has not heard everybody: what was true before stands until it has.
+pub fn are_returning(observation: &Observation) -> bool {
+    let unheard = |seen: &PodSeen| !seen.terminating && !seen.connected;
+    observation.line.returning && observation.nodes.as_ref().is_some_and(|nodes| nodes.pods.iter().any(unheard))
+}
+
+/// The condition reason of a finding.
+pub fn reason(reason: orchestration::Reason) -> Reason {
+    use orchestration::Reason as Found;
+    match reason {
+        Found::AllSlotsCovered => Reason::AllSlotsCovered,
+        Found::SlotsMissing => Reason::SlotsMissing,
+        Found::PrimaryDown => Reason::PrimaryDown,
+        Found::AllReplicasInSync => Reason::AllReplicasInSync,
+        Found::ReplicasMissing => Reason::ReplicasMissing,
+        Found::ReplicasSyncing => Reason::ReplicasSyncing,
+        Found::ViewsEqual => Reason::ViewsEqual,
+        Found::ViewsDiffer => Reason::ViewsDiffer,
+        Found::NotFormed => Reason::NotFormed,
+        Found::NotHeard => Reason::NotHeard,
+        Found::AsExpected => Reason::AsExpected,
+        Found::ForeignNode => Reason::ForeignNode,
+        Found::DuplicateNode => Reason::DuplicateNode,
+        Found::UnknownNode => Reason::UnknownNode,
+        Found::ShardLost => Reason::ShardLost,
+        Found::MajorityLost => Reason::MajorityLost,
+        Found::NotSupportedYet => Reason::NotSupportedYet,
+        Found::UnsafePlan => Reason::UnsafePlan,
+    }
+}

@@ -1,0 +1,170 @@
+//! What is said of the sidecars: who is connected, what changes the status and what does not.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)] // a test that cannot go on fails
+
+use api::cluster::{ValkeyCluster, ValkeyClusterStatus};
+use k8s_openapi::jiff::Timestamp;
+use manifests::OperatorSettings;
+use planner::{Identity, LineFacts, Observation, PodFacts, Report, SidecarState, plan, status, validate};
+use serde_json::json;
+
+const LONG_AGO: i64 = 1_000;
+const NOW: i64 = 10_000;
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+fn pod(ordinal: usize, created: i64) -> PodFacts {
+    let (name, uid) = (format!("poc-{ordinal}"), format!("uid-{ordinal}"));
+    PodFacts { name, uid, running: true, ready: true, created, ..PodFacts::default() }
+}
+
+fn sidecar(ordinal: usize, connected: bool, heartbeat: i64) -> SidecarState {
+    SidecarState {
+        pod_uid: format!("uid-{ordinal}"),
+        connected,
+        lost: None,
+        last_heartbeat: Some(at(heartbeat)),
+        version: "0.1.0".into(),
+        certificate_expires: Some(at(20_000)),
+        refused: Vec::new(),
+    }
+}
+
+fn identity() -> Identity {
+    let text = |text: &str| text.to_owned();
+    Identity { name: text("poc"), namespace: text("test"), uid: text("u"), generation: Some(1), deleting: false }
+}
+
+fn observed(pods: usize, sidecars: Vec<SidecarState>) -> Observation {
+    let pods = (0..pods).map(|ordinal| pod(ordinal, LONG_AGO)).collect();
+    let line = LineFacts { sidecars, returning: false };
+    Observation { cluster: identity(), pods, line, ..Observation::default() }
+}
+
+/// The report about a cluster that asks for six pods, or for `masters` times two.
+fn report_of(observation: &Observation, masters: usize) -> Report {
+    let metadata = json!({ "name": "poc", "namespace": "test", "uid": "u", "generation": 1 });
+    let cluster = json!({ "metadata": metadata, "spec": { "masterCount": masters } });
+    let cluster: ValkeyCluster = serde_json::from_value(cluster).unwrap();
+    let settings = OperatorSettings { sidecar_image: "sidecar:1".to_owned(), line: None };
+    let validated = validate(&cluster, &settings, observation);
+    plan(validated.as_ref().map_err(Vec::as_slice), observation, at(NOW)).report
+}
+
+fn published(observation: &Observation, previous: Option<&ValkeyClusterStatus>) -> ValkeyClusterStatus {
+    status(&report_of(observation, 3), &identity(), previous, at(NOW))
+}
+
+/// Status, reason and message of the condition.
+fn said(status: &ValkeyClusterStatus) -> (String, String, String) {
+    let condition = status.conditions.iter().find(|condition| condition.type_ == "SidecarsConnected").unwrap().clone();
+    (condition.status, condition.reason, condition.message)
+}
+
+fn all(heartbeat: i64) -> Vec<SidecarState> {
+    (0..6).map(|ordinal| sidecar(ordinal, true, heartbeat)).collect()
+}
+
+#[test]
+fn all_sidecars_connected_is_true_and_each_pod_is_shown() {
+    let status = published(&observed(6, all(9_000)), None);
+    let (value, reason, message) = said(&status);
+    assert_eq!((value.as_str(), reason.as_str()), ("True", "AllSidecarsConnected"), "{message}");
+    assert_eq!(status.sidecars.as_deref(), Some("6/6"));
+    let first = serde_json::to_value(&status.pods[0]).unwrap();
+    assert_eq!(
+        first,
+        json!({ "name": "poc-0", "connected": true, "lastHeartbeat": "1970-01-01T02:30:00Z", "sidecarVersion": "0.1.0",
+            "certificateExpires": "1970-01-01T05:33:20Z" })
+    );
+}
+
+#[test]
+fn a_sidecar_that_is_gone_is_named_and_listed_first() {
+    let mut sidecars = all(9_000);
+    sidecars[4].connected = false;
+    let status = published(&observed(6, sidecars), None);
+    let (value, reason, message) = said(&status);
+    assert_eq!((value.as_str(), reason.as_str()), ("False", "SidecarsDisconnected"));
+    assert_eq!(message, "5 of 6 sidecars are connected; not those of poc-4");
+    assert_eq!((status.pods[0].name.as_str(), status.pods[0].connected), ("poc-4", false));
+    assert_eq!(status.sidecars.as_deref(), Some("5/6"));
+}
+
+#[test]
+fn a_young_or_missing_pod_is_waited_for() {
+    let mut observation = observed(5, all(9_000));
+    observation.line.sidecars.truncate(4);
+    observation.pods[4].created = NOW - 1;
+    let (value, reason, message) = said(&published(&observation, None));
+    assert_eq!((value.as_str(), reason.as_str()), ("False", "SidecarsConnecting"));
+    assert_eq!(message, "4 of 6 sidecars are connected");
+}
+
+#[test]
+fn a_heartbeat_alone_changes_nothing_in_the_status() {
+    let before = published(&observed(6, all(9_000)), None);
+    assert_eq!(published(&observed(6, all(9_500)), Some(&before)), before);
+}
+
+#[test]
+fn the_last_heartbeat_is_written_with_the_next_change_and_when_the_connection_is_lost() {
+    let before = published(&observed(6, all(9_000)), None);
+    let mut sidecars = all(9_500);
+    sidecars[0] = sidecar(0, false, 9_100);
+    let after = published(&observed(6, sidecars), Some(&before));
+    let heartbeat = |index: usize| after.pods[index].last_heartbeat.as_ref().unwrap().0;
+    assert_eq!((heartbeat(0), heartbeat(1)), (at(9_100), at(9_500)));
+}
+
+#[test]
+fn after_a_change_of_leader_what_was_said_stands_until_it_is_known_better() {
+    let before = published(&observed(6, all(9_000)), None);
+    let mut observation = observed(6, Vec::new());
+    observation.line.returning = true;
+    assert_eq!(published(&observation, Some(&before)), before);
+    observation.line.sidecars = vec![sidecar(2, true, 9_900)];
+    assert_eq!(published(&observation, Some(&before)), before, "one came back, the others are on their way");
+    observation.line.returning = false;
+    assert_eq!(published(&observation, Some(&before)).sidecars.as_deref(), Some("1/6"));
+}
+
+#[test]
+fn a_connection_that_is_back_in_a_moment_is_not_worth_a_word() {
+    let before = published(&observed(6, all(9_000)), None);
+    let mut observation = observed(6, all(9_000));
+    let gone = &mut observation.line.sidecars[2];
+    (gone.connected, gone.lost) = (false, Some(at(NOW - 2)));
+    assert_eq!(published(&observation, Some(&before)), before);
+    assert!(report_of(&observation, 3).sidecars[2].is_awaited(), "somebody has to look again");
+    observation.line.sidecars[2].lost = Some(at(NOW - 6));
+    assert_eq!(published(&observation, Some(&before)).sidecars.as_deref(), Some("5/6"));
+}
+
+#[test]
+fn the_list_of_pods_is_bounded_and_the_summary_counts_all() {
+    let mut sidecars: Vec<_> = (0..300).map(|ordinal| sidecar(ordinal, true, 9_000)).collect();
+    sidecars[250].connected = false;
+    let observation = observed(300, sidecars);
+    let large = status(&report_of(&observation, 150), &identity(), None, at(NOW));
+    assert_eq!((large.pods.len(), large.sidecars.as_deref()), (100, Some("299/300")));
+    assert_eq!(large.pods[0].name, "poc-250");
+    let mut unknown = observed(300, Vec::new());
+    unknown.line.returning = true;
+    let again = status(&report_of(&unknown, 150), &identity(), Some(&large), at(NOW));
+    assert_eq!(again.sidecars.as_deref(), Some("299/300"), "those not listed were connected");
+}
+
+#[test]
+fn a_refused_setting_is_a_trouble_that_names_it_once() {
+    let mut observation = observed(6, all(9_000));
+    for sidecar in &mut observation.line.sidecars {
+        sidecar.refused = vec!["maxmemory-policy: Valkey refused the value".into()];
+    }
+    let report = report_of(&observation, 3);
+    let told: Vec<_> =
+        report.troubles.iter().map(|trouble| (trouble.reason.as_str(), trouble.message.as_str())).collect();
+    assert_eq!(told, [("SettingRefused", "settings were refused: maxmemory-policy: Valkey refused the value")]);
+}
