@@ -13,6 +13,13 @@ server fills in: written out, what Helm and kubectl apply is the same, and one c
     fieldRef:
       apiVersion: v1
       fieldPath: metadata.namespace
+- name: POD_IP
+  valueFrom:
+    fieldRef:
+      apiVersion: v1
+      fieldPath: status.podIP
+- name: VALKEY_OPERATOR_LINE_ADVERTISE
+  value: {{ include "operator.lineService" . }}.{{ .Release.Namespace }}.svc:8443
 - name: VALKEY_OPERATOR_LEASE_NAME
   value: {{ include "operator.fullname" . }}
 {{- with .Values.watchNamespaces }}
@@ -21,11 +28,21 @@ server fills in: written out, what Helm and kubectl apply is the same, and one c
 {{- end }}
 - name: VALKEY_OPERATOR_SIDECAR_IMAGE
   value: {{ include "operator.image" (dict "image" .Values.sidecarImage "version" .Chart.AppVersion) }}
+{{- if eq .Values.identity.source "workload-api" }}
+- name: VALKEY_OPERATOR_IDENTITY_SOURCE
+  value: workload-api
+- name: SPIFFE_ENDPOINT_SOCKET
+  value: unix://{{ .Values.identity.workloadApi.socket }}
+{{- with .Values.identity.workloadApi.trustDomain }}
+- name: VALKEY_OPERATOR_TRUST_DOMAIN
+  value: {{ . | quote }}
+{{- end }}
+{{- end }}
 - name: VALKEY_OPERATOR_LOG_FORMAT
   value: {{ .Values.log.format }}
 - name: VALKEY_OPERATOR_LOG_FILTER
   value: {{ .Values.log.filter | quote }}
-# The allocator keeps a pool per thread otherwise, most of it idle.
-- name: MALLOC_ARENA_MAX
-  value: "1"
+# One thread needs one pool, and what is free goes back soon.
+- name: _RJEM_MALLOC_CONF
+  value: narenas:1,tcache:false,dirty_decay_ms:1000,muzzy_decay_ms:0
 {{- end }}

@@ -28,6 +28,11 @@
 {{- end }}
 {{- end }}
 
+{{/* Where sidecars find the operator. */}}
+{{- define "operator.lineService" -}}
+{{- printf "%s-line" (include "operator.fullname" .) }}
+{{- end }}
+
 {{- define "operator.selector" -}}
 app.kubernetes.io/name: {{ include "operator.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}

@@ -1,6 +1,6 @@
 {{/*
 What the operator may do in a namespace it runs clusters in. The same rules are in one ClusterRole or in a Role per namespace.
-No wildcard, no exec, no secrets: a test holds us to it.
+No wildcard, no exec; Secrets one by one by name, never listed: a test holds us to it.
 */}}
 {{- define "operator.rules" -}}
 - apiGroups: [valkey.io]
@@ -13,6 +13,20 @@ No wildcard, no exec, no secrets: a test holds us to it.
 - apiGroups: [valkey.io]
   resources: [valkeyclusters/finalizers]
   verbs: [update]
+# What shows a cluster's certificates. They go with their owners.
+- apiGroups: [valkey.io]
+  resources: [valkeycertificatebundles, valkeycertificatebindings]
+  verbs: [get, list, watch, create, patch]
+- apiGroups: [valkey.io]
+  resources: [valkeycertificatebundles/status, valkeycertificatebindings/status]
+  verbs: [patch]
+- apiGroups: [valkey.io]
+  resources: [valkeycertificatebundles/finalizers]
+  verbs: [update]
+# The certificates themselves. Names are not known beforehand, but nothing is ever listed or watched.
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [get, create, patch, delete]
 - apiGroups: [apps]
   resources: [statefulsets]
   verbs: [get, list, watch, create, patch, delete]
@@ -35,6 +49,20 @@ No wildcard, no exec, no secrets: a test holds us to it.
 - apiGroups: [""]
   resources: [events]
   verbs: [create, list]
+{{- end }}
+
+{{/* Asking which pod holds a token. TokenReviews have no namespace, and nothing of another namespace can be read with this right. */}}
+{{- define "operator.reviewRules" -}}
+- apiGroups: [authentication.k8s.io]
+  resources: [tokenreviews]
+  verbs: [create]
+{{- end }}
+
+{{/* In which zone a node is, so that a shard is spread over zones. Without it, zones are known where Kubernetes writes them on pods. */}}
+{{- define "operator.nodeRules" -}}
+- apiGroups: [""]
+  resources: [nodes]
+  verbs: [get]
 {{- end }}
 
 {{/* Looking at start-up whether the definitions are ours: by name, and only reading. */}}
