@@ -15,7 +15,7 @@ TEST_IMAGES := valkey-8.1 valkey-9.1 exporter
 # Tests use a testbed of their own, so that a running demo is not disturbed.
 TEST_TESTBED := test
 
-SCRIPTS := images/build images/test images/fetch-valkey charts/generate charts/find-helm charts/test e2e/install-operator bench/memory
+SCRIPTS := images/build images/test images/fetch-valkey charts/generate charts/find-helm charts/test e2e/install-operator bench/memory bench/orchestration bench/lib.sh
 # The tests mostly wait, so more of them run at once than there are cores.
 SKIPPED := $(TARGET)/e2e-skipped.txt
 E2E_SUITES = cargo test -p e2e -- --test-threads=8; [ ! -s $(SKIPPED) ] || cat $(SKIPPED)
@@ -30,7 +30,12 @@ demo: testbed-up ## Set up everything on a bare Debian machine (as root): Kubern
 	@export KUBECONFIG=$$($(TESTBED) kubeconfig); PATH=$$(dirname $$KUBECONFIG)/bin:$$PATH; \
 	kubectl apply -f examples/minimal.yaml; \
 	kubectl wait --for=condition=Ready valkeycluster/minimal --timeout=180s; \
-	kubectl get nodes; kubectl get pods -o wide; kubectl get vc; \
+	kubectl get nodes; kubectl get pods -o wide -L valkey.io/role; kubectl get vc; \
+	service=$$(kubectl get service minimal -o jsonpath='{.spec.clusterIP}'):6379; \
+	echo; echo "A key written and read by a cluster-aware client through the Service $$service:"; \
+	cargo build -q -p load; \
+	$(TARGET)/debug/valkey-load put --seed $$service greeting hello; \
+	$(TARGET)/debug/valkey-load get --seed $$service greeting; \
 	echo; echo "Look around:  export KUBECONFIG=$$KUBECONFIG PATH=$$(dirname $$KUBECONFIG)/bin:\$$PATH"; \
 	echo "Take it down: make demo-down"
 
