@@ -75,7 +75,7 @@ impl Scenario {
 
     pub fn run(self, body: impl AsyncFnOnce(&Test) -> Result<()>) -> Result<()> {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-        runtime.context("start the async runtime")?.block_on(self.conduct(body))
+        runtime.context("start the async runtime")?.block_on(Box::pin(self.conduct(body)))
     }
 
     async fn conduct(self, body: impl AsyncFnOnce(&Test) -> Result<()>) -> Result<()> {
@@ -86,7 +86,7 @@ impl Scenario {
         }
         let _lock = self.lock(&environment).await?;
         let test = self.prepare(environment).await?;
-        let outcome = self.watch_over(body(&test)).await;
+        let outcome = self.watch_over(Box::pin(body(&test))).await;
         let mended = self.mend(&test).await.inspect_err(|error| test.note(format!("not mended: {error:#}")));
         conclude(&test, outcome.and(mended)).await
     }

@@ -60,6 +60,18 @@ impl Test {
         self.also_collected.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(namespace.to_owned());
     }
 
+    /// The same test in another namespace, which its caller has made and removes.
+    pub fn beside(&self, namespace: &str) -> Self {
+        Self {
+            name: self.name.clone(),
+            namespace: namespace.to_owned(),
+            environment: self.environment.clone(),
+            timeline: Timeline::start(),
+            also_collected: Mutex::default(),
+            alone: self.alone,
+        }
+    }
+
     /// Ends the test as skipped, by name and with the reason: `return test.skip("…")`.
     pub fn skip(&self, reason: &str) -> Result<()> {
         Err(Skipped(reason.to_owned()).into())

@@ -58,7 +58,9 @@ impl Action {
     /// How long the sidecar may take.
     pub fn deadline(&self) -> Duration {
         match self {
-            Action::Replicate(_) | Action::Failover(_) => Duration::from_secs(5),
+            // Primaries that started a moment ago vote only after some seconds; the sidecar waits for them.
+            Action::Failover(_) => Duration::from_secs(12),
+            Action::Replicate(_) => Duration::from_secs(5),
             _ => Duration::from_secs(2),
         }
     }

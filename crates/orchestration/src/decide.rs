@@ -3,8 +3,8 @@
 use crate::action::{Action, PodCommand};
 use crate::decision::{Decision, Event};
 use crate::limits::{self, LISTED, cut, listed};
-use crate::observation::{Observation, Outcome, Wanted};
-use crate::picture::Picture;
+use crate::observation::{Observation, Outcome, Valkey, Wanted};
+use crate::picture::{Member, Picture, Standing};
 use crate::proposal::{Proposal, command, due};
 use crate::record::{Answers, Kind, Orchestration, Queued, Step, Trouble};
 use crate::{failover, findings, form, heal, shards, views};
@@ -34,7 +34,7 @@ pub fn decide(
     let forming = proposals.iter().any(|proposal| proposal.kind == Kind::Form);
     let shards = shards::shards(&picture, !unread && !forming);
     Decision {
-        commands: commands(&picture, active),
+        commands: commands(&picture, active, &proposals),
         queue: queued(&picture, &proposals, active, queue),
         roles: shards::roles(&picture),
         findings: findings::findings(&picture, &proposals),
@@ -106,8 +106,11 @@ fn answers(picture: &Picture, running: &Orchestration) -> Answers {
     answers
 }
 
-fn commands(picture: &Picture, active: Option<&Proposal>) -> Vec<PodCommand> {
+fn commands(picture: &Picture, active: Option<&Proposal>, proposals: &[Proposal]) -> Vec<PodCommand> {
     let Some(proposal) = active else { return views::read_older_than(picture, Duration::MAX) };
+    // A failover that waits for a vote may need voters that know each other: the healing goes on meanwhile.
+    let waits = proposal.kind == Kind::Failover && proposal.commands.is_empty();
+    let proposal = proposals.iter().find(|other| waits && !other.commands.is_empty()).unwrap_or(proposal);
     let urgent = proposal.kind == Kind::Failover || proposal.step == Step::OpenGates;
     if !urgent && views::too_old(picture) {
         return views::read_older_than(picture, limits::VIEW_AGE);
@@ -153,8 +156,17 @@ fn look_again(picture: &Picture, active: Option<&Proposal>, unread: bool) -> Opt
     match active {
         Some(proposal) => Some(poll(picture, proposal)),
         None if unread => Some(limits::REPEAT_FAILED),
+        // A node that could not tell its view is asked again.
+        None if picture.members.iter().any(|member| member.pod.connected && is_mute(member)) => {
+            Some(limits::POLL_WAITING)
+        }
         None => None,
     }
+}
+
+/// It answers its sidecar, and did not answer us.
+fn is_mute(member: &Member) -> bool {
+    member.standing == Standing::Unknown && matches!(member.pod.valkey, Valkey::Answers(_))
 }
 
 /// What waits for its turn. A kind keeps the time it was first wanted.

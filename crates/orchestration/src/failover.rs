@@ -104,9 +104,9 @@ fn attested(member: &Member) -> Option<Timestamp> {
     }
 }
 
-/// Primaries with slots that answer: only they vote.
+/// Primaries with slots that answer and know others: only they vote.
 fn voters(picture: &Picture) -> usize {
-    picture.owners().iter().filter(|owner| owner.is(Role::Primary)).count()
+    picture.owners().iter().filter(|owner| owner.is(Role::Primary) && !owner.alone()).count()
 }
 
 /// Those that no living replica can stand in for come first: if gates must be opened for a majority, they are the ones.

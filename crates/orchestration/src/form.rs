@@ -9,7 +9,7 @@ use crate::mesh;
 use crate::picture::{Member, Picture, Standing};
 use crate::proposal::{Proposal, command};
 use crate::record::{Kind, Step};
-use crate::{findings, ghosts};
+use crate::{findings, ghosts, repair};
 use topology::{Role, ShardPlan, Site, SlotSet, even, place};
 
 pub(crate) fn propose(picture: &Picture) -> Option<Proposal> {
@@ -24,7 +24,10 @@ pub(crate) fn propose(picture: &Picture) -> Option<Proposal> {
         return Some(await_pods(picture));
     }
     let plan = plan(picture);
-    assign(picture, &plan).or_else(|| connect(picture, &plan)).or_else(|| verify(picture))
+    give_back(picture)
+        .or_else(|| assign(picture, &plan))
+        .or_else(|| connect(picture, &plan))
+        .or_else(|| verify(picture))
 }
 
 /// Nothing is on record, and no node knows one that is gone.
@@ -78,9 +81,19 @@ fn site(picture: &Picture, member: &Member) -> Site {
     Site {
         pod: member.pod.name.clone(),
         location: member.pod.location.clone(),
-        primary: !picture.slots(member).is_empty(),
+        primary: !picture.slots(member).is_empty() || has_slots_by_others_word(picture, member),
         replica_of: follows.and_then(|id| picture.by_id(id)).map(|primary| primary.pod.name.clone()),
     }
+}
+
+/// It was given slots and dropped them since (CLUSTER RESET by hand); the others still think they are its own.
+fn has_slots_by_others_word(picture: &Picture, member: &Member) -> bool {
+    member.id().is_some_and(|id| !picture.map.attributed(id).difference(picture.covered()).is_empty())
+}
+
+fn give_back(picture: &Picture) -> Option<Proposal> {
+    let commands = repair::returned(picture);
+    (!commands.is_empty()).then(|| Proposal::new(Kind::Form, Step::AssignSlots, commands))
 }
 
 /// Slots nobody has go evenly to the primaries that have none.

@@ -37,5 +37,5 @@ pub(crate) fn replaced(picture: &Picture, boot: &Boot) -> bool {
     let slots = recorded.fold(picture.map.attributed(id), |slots, shard| slots.union(&shard.slots));
     let known = !slots.is_empty() || picture.recorded_shard(id).is_some();
     let all = slots.union(&picture.recorded_shard(id).map(|shard| shard.slots.clone()).unwrap_or_default());
-    known && all.difference(&picture.map.covered()).is_empty()
+    known && all.difference(picture.covered()).is_empty()
 }

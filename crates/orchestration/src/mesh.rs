@@ -38,7 +38,7 @@ fn see_each_other(primaries: &[Member]) -> bool {
 fn all_primaries_are_here(picture: &Picture) -> bool {
     let mut owners = picture.recorded.iter().filter_map(|shard| shard.primary().map(|primary| (primary, &shard.slots)));
     owners.all(|(primary, slots)| {
-        let taken = slots.difference(&picture.map.covered()).is_empty();
+        let taken = slots.difference(picture.covered()).is_empty();
         taken || picture.by_id(&primary.node_id).is_some() || primary.state == NodeWord::Lost
     })
 }

@@ -5,8 +5,9 @@ use crate::limits::{self, age};
 use crate::observation::{Boot, NodeFacts, Observation, Outcome, PodSeen, Valkey, Wanted};
 use crate::record::{Kind, Orchestration, ShardNode, ShardStatus};
 use jiff::Timestamp;
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
-use topology::{ClusterMap, NodeId, NodeView, PodName, Role, SlotSet};
+use topology::{ClusterMap, NodeId, NodeView, PodName, Role, SLOTS, SlotSet};
 
 /// What a pod is to this cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,12 +48,15 @@ pub(crate) struct Picture<'a> {
     pub map: ClusterMap,
     /// Full views are read from some nodes only.
     pub large: bool,
+    covered: OnceCell<SlotSet>,
+    indexes: OnceCell<BTreeMap<&'a NodeId, usize>>,
 }
 
 /// A pod's view, if it is no older than its latest word.
 fn current_view(pod: &PodSeen) -> Option<&NodeView> {
     let facts = facts(pod)?;
-    pod.view.as_ref().filter(|view| view.summary == facts.summary)
+    let same = |view: &&NodeView| view.myself().is_some_and(|node| node.node_id == facts.node_id);
+    pod.view.as_ref().filter(same).filter(|view| view.summary == facts.summary)
 }
 
 /// What a pod that is on the line says, if its Valkey answers.
@@ -113,11 +117,12 @@ impl<'a> Picture<'a> {
         running: Option<&'a Orchestration>,
         now: Timestamp,
     ) -> Picture<'a> {
-        let map =
-            ClusterMap::of(seen.pods.iter().filter(|pod| facts(pod).is_some()).filter_map(|pod| pod.view.as_ref()));
+        let map = ClusterMap::of(seen.pods.iter().filter_map(current_view));
         let recorded = if nothing_left(seen, &map, wanted) { &[] } else { seen.recorded.as_slice() };
         let large = wanted.pods() > limits::ALL_VIEWS;
-        let mut picture = Picture { wanted, recorded, running, now, members: Vec::new(), map, large };
+        let (covered, indexes) = (OnceCell::new(), OnceCell::new());
+        let mut picture = Picture { wanted, recorded, running, now, members: Vec::new(), map, large, covered, indexes };
+        // What is remembered on first use needs the members: nothing before this line asks for it.
         let trusted = picture.trusted(seen);
         picture.members = seen.pods.iter().map(|pod| picture.member(pod, seen, &trusted)).collect();
         picture.members.sort_by_key(|member| (member.pod.name.ordinal(), &member.pod.name));
@@ -149,11 +154,20 @@ impl<'a> Picture<'a> {
         let ours = self.map.ids().filter(of_ours).filter_map(|id| self.map.claimed(id));
         let free = !ours.fold(SlotSet::default(), |all, slots| all.union(slots)).overlaps(&claimed);
         match facts {
-            facts if facts.keys > 0 || facts.role == Role::Replica => Standing::Foreign,
+            facts if facts.role == Role::Replica => Standing::Foreign,
+            facts if facts.keys > 0 && !self.wrote_early(facts) => Standing::Foreign,
             facts if facts.summary.slots_mine == 0 => Standing::Fresh,
             _ if free => Standing::Founder,
             _ => Standing::Foreign,
         }
+    }
+
+    /// A client may have found a node in the middle of a formation, between its getting slots and its being met.
+    fn wrote_early(&self, facts: &NodeFacts) -> bool {
+        let forming = self.recorded.is_empty() && self.running.is_some_and(|running| running.kind == Kind::Form);
+        let share = usize::from(SLOTS).div_ceil(self.wanted.masters.max(1));
+        let slots = usize::try_from(facts.summary.slots_mine).unwrap_or(usize::MAX);
+        forming && slots > 0 && slots <= share
     }
 
     /// A node that knows others and is not on record: ours when it was joining, with nothing of its own.
@@ -197,7 +211,9 @@ impl<'a> Picture<'a> {
     }
 
     pub fn by_id(&self, id: &NodeId) -> Option<Member<'a>> {
-        self.members.iter().find(|member| member.has_id(id)).copied()
+        let index = |(index, member): (usize, &Member<'a>)| member.id().map(|id| (id, index));
+        let indexes = self.indexes.get_or_init(|| self.members.iter().enumerate().rev().filter_map(index).collect());
+        indexes.get(id).and_then(|index| self.members.get(*index)).copied()
     }
 
     pub fn by_name(&self, name: &PodName) -> Option<Member<'a>> {
@@ -216,6 +232,14 @@ impl<'a> Picture<'a> {
             None if facts.summary.slots_mine > 0 => self.map.attributed(&facts.node_id),
             None => SlotSet::default(),
         }
+    }
+
+    /// Slots that nodes of our pods say are their own; of nodes whose view is not read, by their count and others' word.
+    pub fn covered(&self) -> &SlotSet {
+        self.covered.get_or_init(|| {
+            let unread = self.members.iter().filter(|member| member.view().is_none());
+            unread.fold(self.map.covered(), |all, member| all.union(&self.slots(member)))
+        })
     }
 
     /// Owner → slots by the nodes' words, and by the record for slots that nobody speaks of.

@@ -158,3 +158,28 @@ impl ShardStatus {
         self.nodes.iter().find(|node| node.role == Role::Primary && node.state != NodeWord::Lost)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RUNNING: &str = r#"{"id":"form-1","kind":"Form","step":"Meet","stepVersion":2,"startedAt":"2026-01-01T00:00:00Z",
+        "stepStartedAt":"2026-01-01T00:00:01Z","addedLater":1}"#;
+
+    #[test]
+    fn a_record_of_another_version_is_read_and_survives_a_round_trip() {
+        let running: Orchestration = serde_json::from_str(RUNNING).unwrap();
+        let written = serde_json::to_string(&running).unwrap();
+        assert_eq!((running.step_version, running.answers.done), (2, 0));
+        assert_eq!(serde_json::from_str::<Orchestration>(&written).unwrap(), running);
+    }
+
+    #[test]
+    fn a_lost_node_is_nobodys_primary() {
+        let text = r#"{"id":"shard-0","slots":"0-9","nodes":[
+            {"pod":"p-0","nodeId":"a","role":"primary","state":"lost"},
+            {"pod":"p-1","nodeId":"b","role":"primary","state":"online"}]}"#;
+        let shard: ShardStatus = serde_json::from_str(text).unwrap();
+        assert_eq!(shard.primary().map(|node| node.pod.as_str()), Some("p-1"));
+    }
+}

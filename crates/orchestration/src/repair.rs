@@ -19,15 +19,15 @@ pub(crate) fn propose(picture: &Picture) -> Option<Proposal> {
 }
 
 /// Slots that somebody dropped (CLUSTER RESET or DELSLOTS by hand) go back to the node that had them.
-fn returned(picture: &Picture) -> Vec<PodCommand> {
-    let open = picture.map.covered().complement();
+pub(crate) fn returned(picture: &Picture) -> Vec<PodCommand> {
+    let open = picture.covered().complement();
     let free = picture.map.unassigned();
     let due = |member: &Member| {
         let id = member.id()?;
         let attributed = picture.map.attributed(id).intersection(&open);
         let recorded = recorded_slots(picture, id).intersection(&free);
         let slots = if nothing_followed(picture, member) { attributed.union(&recorded) } else { recorded };
-        let able = member.standing == Standing::Ours && member.is(Role::Primary);
+        let able = member.belongs() && member.is(Role::Primary);
         (able && !slots.is_empty()).then(|| grant(picture, member, slots, 0))
     };
     picture.members.iter().filter_map(due).flatten().collect()
@@ -48,9 +48,9 @@ fn nothing_followed(picture: &Picture, member: &Member) -> bool {
 /// A shard whose nodes are all replaced by new ones. Without volumes its data is gone and an empty shard takes its place;
 /// with volumes it might be restored, and a human is asked.
 fn lost(picture: &Picture) -> Option<Proposal> {
-    let covered = picture.map.covered();
+    let covered = picture.covered();
     let gone = |id: &NodeId| {
-        let slots = picture.map.attributed(id).difference(&covered);
+        let slots = picture.map.attributed(id).difference(covered);
         let dead = picture.by_id(id).is_none() && ghosts::successor(picture, id).is_some();
         let copies = !picture.replicas_of(id).is_empty() || ghosts::answers_somewhere(picture, id);
         (!slots.is_empty() && dead && !copies).then_some(slots)

@@ -78,7 +78,11 @@ fn answering(seen: &Observation) -> impl Iterator<Item = (&PodSeen, &NodeFacts)>
 }
 
 fn views(seen: &Observation) -> impl Iterator<Item = &NodeView> {
-    answering(seen).filter_map(|(pod, _)| pod.view.as_ref())
+    // A view that is older than the node's latest word says nothing.
+    let current = |view: &NodeView, facts: &NodeFacts| {
+        view.summary == facts.summary && view.myself().is_some_and(|node| node.node_id == facts.node_id)
+    };
+    answering(seen).filter_map(move |(pod, facts)| pod.view.as_ref().filter(|view| current(view, facts)))
 }
 
 fn boot(pod: &PodSeen) -> Option<&Boot> {
@@ -97,7 +101,9 @@ fn attributed(id: &NodeId, seen: &Observation) -> SlotSet {
 /// Slots that nodes which answer say are their own.
 fn claimed(seen: &Observation) -> SlotSet {
     let own = views(seen).filter_map(NodeView::myself);
-    own.fold(SlotSet::default(), |slots, node| slots.union(&node.slots))
+    let own = own.fold(SlotSet::default(), |slots, node| slots.union(&node.slots));
+    let unread = answering(seen).filter(|(pod, facts)| pod.view.is_none() && facts.summary.slots_mine > 0);
+    unread.fold(own, |slots, (_, facts)| slots.union(&attributed(&facts.node_id, seen)))
 }
 
 fn is_recorded(id: &NodeId, seen: &Observation) -> bool {
@@ -115,7 +121,8 @@ fn meet(pod: &PodSeen, peer: &Peer, seen: &Observation) -> Verdict {
 
 /// One of them is new and empty, or both are on record, or they know each other or a third.
 fn acquainted(one: &PodSeen, left: &NodeFacts, two: &PodSeen, right: &NodeFacts, seen: &Observation) -> bool {
-    let new = |facts: &NodeFacts| facts.keys == 0 && facts.summary.known_nodes <= 1;
+    let unrecorded = seen.recorded.is_empty();
+    let new = |facts: &NodeFacts| (facts.keys == 0 || unrecorded) && facts.summary.known_nodes <= 1;
     let both_recorded = is_recorded(&left.node_id, seen) && is_recorded(&right.node_id, seen);
     let known = |pod: &PodSeen, facts: &NodeFacts| {
         let others = pod.view.iter().flat_map(|view| view.nodes.iter().filter(|node| !node.handshake));

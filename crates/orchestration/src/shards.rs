@@ -4,29 +4,71 @@ use crate::findings::in_sync;
 use crate::ghosts;
 use crate::picture::{Member, Picture, Standing};
 use crate::record::{NodeWord, ShardNode, ShardStatus};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use topology::{NodeId, PodName, Role, ShardId, SlotSet};
 
 /// Unchanged while the nodes have not said enough. The first record is made of a whole cluster.
 pub(crate) fn shards(picture: &Picture, settled: bool) -> Vec<ShardStatus> {
-    let owners = picture.ownership();
+    let owners = winners(picture);
     let covered = picture.owners().iter().fold(SlotSet::default(), |all, owner| all.union(&picture.slots(owner)));
     let first = picture.recorded.is_empty();
     if !settled || owners.is_empty() || first && !covered.is_all() {
         return picture.recorded.to_vec();
     }
-    let mut ids = BTreeSet::new();
-    let mut shards: Vec<ShardStatus> = owners.iter().map(|(id, slots)| shard(picture, id, slots, &mut ids)).collect();
+    let continued = continued(picture, &owners);
+    let mut ids = continued.values().map(|shard| shard.id.clone()).collect();
+    let mut shards: Vec<ShardStatus> =
+        owners.iter().map(|(id, slots)| shard(picture, id, slots, continued.get(id).copied(), &mut ids)).collect();
     keep_unplaced(picture, &mut shards);
     shards.sort_by_key(|shard| shard.slots.ranges().first().map(|range| range.first));
     shards
 }
 
-fn shard(picture: &Picture, id: &NodeId, slots: &SlotSet, taken: &mut BTreeSet<ShardId>) -> ShardStatus {
-    let before = picture.recorded_shard(id).filter(|shard| !taken.contains(&shard.id));
-    let overlap = || picture.recorded.iter().find(|shard| shard.slots.overlaps(slots) && !taken.contains(&shard.id));
-    let before = before.or_else(overlap);
-    let name = before.map(|shard| shard.id.clone()).unwrap_or_else(|| free_name(picture, taken));
+/// Owner → slots, each slot once. Of two that claim a slot, as an old primary does until it has learnt of its successor, the one
+/// that was heard and has the higher epoch is right.
+fn winners(picture: &Picture) -> BTreeMap<NodeId, SlotSet> {
+    let mut claims: Vec<(NodeId, SlotSet)> = picture.ownership().into_iter().collect();
+    claims.sort_by_key(|(id, _)| (!picture.map.heard(id), Reverse(picture.map.config_epoch(id))));
+    let mut given = SlotSet::default();
+    let mut owners = BTreeMap::new();
+    for (id, claimed) in claims {
+        let slots = claimed.difference(&given);
+        given = given.union(&slots);
+        if !slots.is_empty() {
+            owners.insert(id, slots);
+        }
+    }
+    owners
+}
+
+/// Which recorded shard each owner goes on with: the one it has the most slots of, and was in.
+fn continued<'a>(picture: &Picture<'a>, owners: &BTreeMap<NodeId, SlotSet>) -> BTreeMap<NodeId, &'a ShardStatus> {
+    let mut fits: Vec<(u32, bool, &NodeId, &ShardStatus)> = Vec::new();
+    for shard in picture.recorded {
+        for (id, slots) in owners.iter().filter(|(_, slots)| slots.overlaps(&shard.slots)) {
+            let was_in = shard.nodes.iter().any(|node| node.node_id == *id);
+            fits.push((slots.intersection(&shard.slots).count(), was_in, id, shard));
+        }
+    }
+    fits.sort_by_key(|(overlap, was_in, ..)| Reverse((*overlap, *was_in)));
+    let (mut continued, mut taken) = (BTreeMap::new(), BTreeSet::new());
+    for (_, _, id, shard) in fits {
+        if !continued.contains_key(id) && taken.insert(&shard.id) {
+            continued.insert(id.clone(), shard);
+        }
+    }
+    continued
+}
+
+fn shard(
+    picture: &Picture,
+    id: &NodeId,
+    slots: &SlotSet,
+    before: Option<&ShardStatus>,
+    taken: &mut BTreeSet<ShardId>,
+) -> ShardStatus {
+    let name = before.map_or_else(|| free_name(picture, taken), |shard| shard.id.clone());
     taken.insert(name.clone());
     let primary = picture.by_id(id);
     let heard = primary.and_then(|member| member.facts()).and_then(|facts| facts.replication_id.clone());
@@ -65,19 +107,28 @@ fn word(picture: &Picture, id: &NodeId, pod: &PodName) -> NodeWord {
     }
 }
 
-/// Recorded nodes that are in no shard now (silent, or replicas of a node that is gone) stay where they were until forgotten.
-fn keep_unplaced(picture: &Picture, shards: &mut [ShardStatus]) {
+/// Recorded nodes that are in no shard now (silent, or replicas of a node that is gone) stay until forgotten: with those who have
+/// their slots now, or by themselves.
+fn keep_unplaced(picture: &Picture, shards: &mut Vec<ShardStatus>) {
     for recorded in picture.recorded {
         for unplaced in recorded.nodes.iter().filter(|node| !is_forgotten(picture, node)) {
-            let placed = shards.iter().any(|shard| shard.nodes.iter().any(|node| node.node_id == unplaced.node_id));
-            let slots = |shard: &&mut ShardStatus| shard.id == recorded.id || shard.slots.overlaps(&recorded.slots);
-            let home = shards.iter_mut().find(slots).filter(|_| !placed);
-            if let Some(shard) = home {
-                let state = word(picture, &unplaced.node_id, &unplaced.pod);
-                shard.nodes.push(ShardNode { role: Role::Replica, state, ..unplaced.clone() });
+            if shards.iter().any(|shard| shard.nodes.iter().any(|node| node.node_id == unplaced.node_id)) {
+                continue;
+            }
+            let state = word(picture, &unplaced.node_id, &unplaced.pod);
+            match home(recorded, shards) {
+                Some(shard) => shard.nodes.push(ShardNode { role: Role::Replica, state, ..unplaced.clone() }),
+                None => shards
+                    .push(ShardStatus { nodes: vec![ShardNode { state, ..unplaced.clone() }], ..recorded.clone() }),
             }
         }
     }
+}
+
+fn home<'a>(recorded: &ShardStatus, shards: &'a mut [ShardStatus]) -> Option<&'a mut ShardStatus> {
+    let position = shards.iter().position(|shard| shard.id == recorded.id);
+    let position = position.or_else(|| shards.iter().position(|shard| shard.slots.overlaps(&recorded.slots)));
+    shards.get_mut(position?)
 }
 
 /// Its pod runs another node and nobody knows it any more.

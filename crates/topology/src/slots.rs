@@ -227,6 +227,14 @@ mod tests {
     }
 
     #[test]
+    fn in_a_status_it_is_a_text() {
+        let written = serde_json::to_string(&set("0-5461,9000")).unwrap();
+        assert_eq!(written, r#""0-5461,9000""#);
+        assert_eq!(serde_json::from_str::<SlotSet>(&written).unwrap(), set("0-5461,9000"));
+        assert!(serde_json::from_str::<SlotSet>(r#""5-99999""#).is_err());
+    }
+
+    #[test]
     fn what_is_no_range_is_named() {
         assert_eq!("0-x".parse::<SlotSet>(), Err(SlotsError::Malformed("0-x".to_owned())));
         assert_eq!("9-16384".parse::<SlotSet>(), Err(SlotsError::OutOfBounds(9, 16_384)));

@@ -81,9 +81,14 @@ fn a_value_that_valkey_refuses_is_reported_and_the_old_one_stays() -> Result<()>
             })
             .await?;
         }
+        let said = picky.says("Degraded", "True", Some("SettingRefused")).await?;
+        assert!(said.message.contains("maxmemory-policy nonsense"), "{}", said.message);
         // A new pod has nothing to fall back to and must come up all the same.
         picky.replace_pods([0]).await?;
-        picky.runs_with(1, &[("hz", "20"), ("maxmemory-policy", "noeviction")]).await
+        picky.runs_with(1, &[("hz", "20"), ("maxmemory-policy", "noeviction")]).await?;
+        picky.edit(json!({"config": {"maxmemory-policy": "volatile-lru"}})).await?;
+        picky.says("Degraded", "False", None).await?;
+        Ok(())
     })
 }
 

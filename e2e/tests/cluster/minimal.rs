@@ -43,6 +43,7 @@ fn tells(minimal: &ValkeyCluster) {
         ("Degraded", "False", "AsExpected"),
         ("RestartRequired", "False", "NothingPending"),
         ("Secured", "False", "Unprotected"),
+        ("SidecarsConnected", "True", "AllSidecarsConnected"),
     ];
     assert_eq!(conditions, expected);
     assert!(status.conditions.iter().all(|condition| condition.observed_generation == minimal.metadata.generation));

@@ -2,8 +2,9 @@
 //! and no eviction behind the operator's back.
 
 use anyhow::Result;
+use api::names;
 use e2e::{Cluster, Scenario};
-use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
+use k8s_openapi::api::core::v1::{Pod, PodSpec, ServiceAccount};
 use serde_json::json;
 
 #[test]
@@ -29,14 +30,34 @@ fn pods_have_no_token_no_writable_root_and_the_ids_of_the_spec() -> Result<()> {
 
 fn has_no_rights(pod: &Pod) {
     let spec = pod.spec.as_ref().expect("a pod has a spec");
-    let volumes = spec.volumes.iter().flatten();
-    assert!(volumes.clone().all(|volume| volume.projected.is_none() && volume.secret.is_none()), "{volumes:?}");
+    only_the_sidecar_has_an_identity(spec);
     for container in spec.containers.iter().chain(spec.init_containers.iter().flatten()) {
         let security = container.security_context.as_ref().expect("a container says how it is confined");
         assert_eq!(security.read_only_root_filesystem, Some(true), "{}", container.name);
         assert_eq!(security.allow_privilege_escalation, Some(false), "{}", container.name);
         let dropped = security.capabilities.as_ref().and_then(|capabilities| capabilities.drop.clone());
         assert_eq!(dropped.as_deref(), Some(["ALL".to_owned()].as_slice()), "{}", container.name);
+    }
+}
+
+/// The sidecar's certificate and a token for the operator alone, in its own container; no token that the API would take.
+fn only_the_sidecar_has_an_identity(spec: &PodSpec) {
+    let volumes = spec.volumes.as_deref().unwrap_or_default();
+    let secrets: Vec<_> = volumes.iter().filter_map(|volume| volume.secret.as_ref()?.secret_name.as_deref()).collect();
+    assert_eq!(secrets, ["strict-mtls"]);
+    let projected = volumes.iter().filter_map(|volume| volume.projected.as_ref());
+    let sources: Vec<_> = projected.flat_map(|projected| projected.sources.iter().flatten()).collect();
+    let audiences: Vec<_> = sources
+        .iter()
+        .filter_map(|source| source.service_account_token.as_ref().map(|token| token.audience.as_deref()))
+        .collect();
+    assert_eq!((sources.len(), audiences.as_slice()), (1, [Some(names::LINE_AUDIENCE)].as_slice()));
+    let identity = |name: &str| {
+        volumes.iter().any(|volume| volume.name == name && (volume.secret.is_some() || volume.projected.is_some()))
+    };
+    for container in &spec.containers {
+        let mounts = container.volume_mounts.iter().flatten();
+        assert!(!mounts.clone().any(|mount| identity(&mount.name)), "{} holds the identity", container.name);
     }
 }
 

@@ -5,6 +5,7 @@
 mod absent;
 mod crash;
 mod crash_in_change;
+mod crash_in_formation;
 mod leadership;
 mod memory;
 mod own_operator;

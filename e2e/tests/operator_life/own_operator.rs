@@ -3,18 +3,23 @@
 use crate::proxy::Proxy;
 use anyhow::{Context, Result, ensure};
 use e2e::{Test, Verdict, cluster, collection};
+use k8s_openapi::api::core::v1::Node;
+use kube::Api;
 use std::{
     fs::{self, File},
+    net::{SocketAddr, TcpListener, UdpSocket},
     path::PathBuf,
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
+use tokio::sync::OnceCell;
 
 const QUIET: Duration = Duration::from_secs(3);
 
 pub struct OwnOperator {
     pub name: String,
     pub proxy: Proxy,
+    log: PathBuf,
     process: Child,
     _kubeconfig: tempfile::NamedTempFile,
 }
@@ -29,13 +34,22 @@ impl OwnOperator {
         test.note(format!("start operator {name}, last write {last:?}"));
         let proxy = Proxy::listen(test.client(), last).await?;
         let kubeconfig = kubeconfig(&proxy, &test.namespace)?;
-        let log = log_file(test, name)?;
+        let log = log_path(test, name)?;
         let mut command = Command::new(program()?);
-        command.args(["--watch-namespaces", &test.namespace, "--listen-address", "127.0.0.1:0"]).args(arguments);
+        command.args(["--watch-namespaces", &test.namespace, "--listen-address", "127.0.0.1:0"]);
+        command.args(line(test).await?).args(arguments);
         command.env("KUBECONFIG", kubeconfig.path()).env("POD_NAME", name).env_remove("POD_NAMESPACE");
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(File::create(&log).context("make the operator's log")?);
         let process = command.spawn().context("start the operator")?;
-        Ok(Self { name: name.to_owned(), proxy, process, _kubeconfig: kubeconfig })
+        Ok(Self { name: name.to_owned(), proxy, log, process, _kubeconfig: kubeconfig })
+    }
+
+    /// What it has logged so far.
+    pub fn log(&self) -> Result<String> {
+        fs::read_to_string(&self.log).context("read the operator's log")
     }
 
     /// SIGKILL.
@@ -81,6 +95,37 @@ impl Drop for OwnOperator {
     }
 }
 
+/// Where sidecars find it. All operators of this process name the same places, so that their settings are equal, and each listens
+/// at the first that is free.
+async fn line(test: &Test) -> Result<[String; 4]> {
+    let places = places(test).await?;
+    let free = places.iter().find(|place| TcpListener::bind(place).is_ok()).context("all places are taken")?;
+    let all: Vec<_> = places.iter().map(SocketAddr::to_string).collect();
+    Ok(["--line-address".to_owned(), free.to_string(), "--line-advertise".to_owned(), all.join(",")])
+}
+
+/// Three ports of this machine at the address under which pods reach it.
+async fn places(test: &Test) -> Result<[SocketAddr; 3]> {
+    static PLACES: OnceCell<[SocketAddr; 3]> = OnceCell::const_new();
+    let look = async || {
+        let nodes = Api::<Node>::all(test.client()).list(&Default::default()).await.context("list the nodes")?;
+        let address = nodes.items.iter().find_map(address).context("no node has an address")?;
+        let probe = UdpSocket::bind("0.0.0.0:0").context("make a socket")?;
+        probe.connect((address.as_str(), 1)).context("find the way to the nodes")?;
+        let own = probe.local_addr().context("read the own address")?.ip();
+        let held = [(); 3].map(|()| TcpListener::bind((own, 0)).context("find a free port"));
+        let [first, second, third] = held;
+        let (first, second, third) = (first?, second?, third?);
+        anyhow::Ok([first.local_addr()?, second.local_addr()?, third.local_addr()?])
+    };
+    PLACES.get_or_try_init(look).await.copied()
+}
+
+fn address(node: &Node) -> Option<String> {
+    let addresses = node.status.as_ref()?.addresses.as_ref()?;
+    Some(addresses.iter().find(|address| address.type_ == "InternalIP")?.address.clone())
+}
+
 /// The one that is in the installed image: the script has just built it.
 fn program() -> Result<PathBuf> {
     let executable = std::env::current_exe().context("find the test executable")?;
@@ -107,10 +152,10 @@ users: [{{name: nobody, user: {{}}}}]
 }
 
 /// Beside the evidence, where a failed test's logs are looked for. The collection empties its own folder first.
-fn log_file(test: &Test, name: &str) -> Result<File> {
+fn log_path(test: &Test, name: &str) -> Result<PathBuf> {
     let directory = collection::directory_of(&format!("{}-operators", test.name))?;
     fs::create_dir_all(&directory).context("make a folder for the operator's log")?;
-    File::create(directory.join(format!("{name}.log"))).context("make the operator's log")
+    Ok(directory.join(format!("{name}.log")))
 }
 
 /// Removes the logs of a test that went well.

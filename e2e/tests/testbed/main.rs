@@ -7,6 +7,7 @@ mod external;
 mod fault_guard;
 mod harness;
 mod into_pods;
+mod load;
 mod network_policy;
 mod node_cut;
 mod node_stop;

@@ -10,6 +10,16 @@ pub struct Gate {
     bell: Arc<Notify>,
 }
 
+/// An order in force; dropping it takes it back.
+#[derive(Debug)]
+pub struct Ordered(Gate);
+
+impl Drop for Ordered {
+    fn drop(&mut self) {
+        self.0.change(|wishes| wishes.ordered = None);
+    }
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Wishes {
     /// The rendered configuration is of the time since Valkey ended.
@@ -26,9 +36,11 @@ impl Gate {
         self.change(|wishes| wishes.conf_is_current = true);
     }
 
-    /// The operator lets a waiting Valkey through.
-    pub fn order(&self, start: Start) {
+    /// The operator lets a waiting Valkey through, as long as the order is held: what was right now may be wrong later.
+    #[must_use]
+    pub fn order(&self, start: Start) -> Ordered {
         self.change(|wishes| wishes.ordered = Some(start));
+        Ordered(self.clone())
     }
 
     pub fn dismiss(&self) {
@@ -67,5 +79,19 @@ impl Gate {
 
     fn lock(&self) -> MutexGuard<'_, Wishes> {
         self.wishes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_is_in_force_only_as_long_as_it_is_held() {
+        let gate = Gate::default();
+        let ordered = gate.order(Start::AsIs);
+        assert_eq!(gate.wishes().ordered, Some(Start::AsIs));
+        drop(ordered);
+        assert_eq!(gate.wishes().ordered, None);
     }
 }

@@ -75,6 +75,7 @@ fn chosen(past: &PastNode, round: usize) -> Vec<Peer> {
 
 async fn ask(past: Arc<PastNode>, peer: Peer) -> (String, Option<PeerAnswer>) {
     let answer = timeout(ONE_PEER, find_and_ask(&past, &peer)).await.ok().flatten();
+    tracing::debug!(peer = %peer.id, ?answer, "a node was asked what became of the slots of this one");
     (peer.id, answer)
 }
 

@@ -28,6 +28,8 @@ use tokio::time::sleep;
 const EAGER: Duration = Duration::from_millis(25);
 const PATIENT: Duration = Duration::from_millis(100);
 const EAGER_FOR: Duration = Duration::from_secs(30);
+/// A Valkey that was let through needs a moment until it can be seen. What is decided meanwhile is about the one after it.
+const STARTING: Duration = Duration::from_secs(5);
 /// While Valkey runs.
 const CALM: Duration = Duration::from_secs(1);
 /// Not a parameter of Valkey: it ends with an error instead of starting.
@@ -58,6 +60,7 @@ impl Keeper {
             self.gate.begin();
             self.shared.ask_for_review();
             self.until_alive().await;
+            self.runs();
             self.while_alive().await;
         }
     }
@@ -81,14 +84,18 @@ impl Keeper {
         let began = Instant::now();
         let mut disk = DiskFacts::read(&self.places.data_dir);
         let mut inquiry = None;
+        let mut passed: Option<Instant> = None;
         while !self.sight.alive() {
             self.note(fifo::ensure(&self.places.fifo));
             let decision = decide(&self.facts(&disk, inquiry.as_ref(), began));
-            self.publish(status::boot(&disk, &decision));
+            if passed.is_none_or(|passed| passed.elapsed() > STARTING) {
+                self.publish(status::boot(&disk, &decision));
+            }
             match decision {
                 Decision::Open { start, concede, .. } => {
                     if self.let_through(start, concede) {
                         disk = DiskFacts::read(&self.places.data_dir);
+                        passed = Some(Instant::now());
                     }
                 }
                 Decision::Wait { .. } => self.dismiss_if_asked(),
@@ -100,6 +107,14 @@ impl Keeper {
                 () = self.gate.rung() => {}
                 () = sleep(if began.elapsed() < EAGER_FOR { EAGER } else { PATIENT }) => {}
             }
+        }
+    }
+
+    /// Nobody waits at the gate any more, whatever was last told.
+    fn runs(&self) {
+        let told = self.shared.lock().boot.clone();
+        if let Some(boot) = told.filter(|boot| boot.waiting) {
+            self.publish(Boot { waiting: false, reason: "it runs".into(), ..boot });
         }
     }
 

@@ -1,7 +1,7 @@
-//! Meet: this node gets to know the nodes at these addresses.
+//! Meet: this node gets to know the nodes at these addresses, and they its slots.
 
 use super::{
-    desk::{Desk, Stop, Work},
+    desk::{Desk, Stop, Work, myself},
     neighbour,
 };
 use link::contract::{self, NodeAddress};
@@ -9,9 +9,13 @@ use std::{
     net::{IpAddr, SocketAddr},
     time::Duration,
 };
-use valkey::ClusterNodes;
+use tokio::time::{Instant, sleep};
+use valkey::{ClusterNodes, Connection};
 
 const PATIENCE: Duration = Duration::from_millis(700);
+/// For the other side to finish its part of the introduction: a few of Valkey's ten ticks a second.
+const INTRODUCTION: Duration = Duration::from_millis(400);
+const LOOK: Duration = Duration::from_millis(15);
 
 struct Target {
     address: SocketAddr,
@@ -42,7 +46,35 @@ pub async fn run(desk: &mut Desk<'_>, meet: &contract::Meet) -> Work {
         }
     };
     desk.until("all these nodes are known and connected", all_known).await?;
+    let me = myself(&nodes)?;
+    if !me.slots.is_empty() && !strange.is_empty() {
+        greet_again(&mut desk.connect().await?, &me.id, &strange).await?;
+    }
     Ok(!strange.is_empty())
+}
+
+/// A node takes slots only from those it knows already, so the first greeting brings none. Without a second one it would hear
+/// of ours at some later ping, up to half a node timeout away.
+async fn greet_again(connection: &mut Connection, me: &str, targets: &[&Target]) -> Result<(), Stop> {
+    let until = Instant::now() + INTRODUCTION;
+    for Target { address, bus_port } in targets {
+        if is_known_without_slots(me, *address, until).await {
+            connection.cluster_meet_on_bus(&address.ip().to_string(), address.port(), *bus_port).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Waits until the node at this address knows us; false when it has our slots already, or the time is over.
+async fn is_known_without_slots(me: &str, address: SocketAddr, until: Instant) -> bool {
+    while Instant::now() < until {
+        let view = neighbour::view_of(address, PATIENCE).await;
+        match view.as_ref().and_then(|view| view.find(me)).filter(|us| !us.has_flag("handshake")) {
+            Some(us) => return us.slots.is_empty(),
+            None => sleep(LOOK).await,
+        }
+    }
+    false
 }
 
 fn target(node: &NodeAddress) -> Result<Target, Stop> {

@@ -18,7 +18,7 @@ pub async fn run(desk: &mut Desk<'_>, start: Start) -> Work {
     }
     let reason = desk.context.shared.lock().boot.as_ref().map(|boot| boot.reason.clone());
     desk.found(format!("Valkey does not run: {}", reason.as_deref().unwrap_or("nobody has asked for its start yet")));
-    desk.context.shared.gate.order(start);
+    let _ordered = desk.context.shared.gate.order(start);
     desk.did(format!("opened the gate ({})", start.as_str_name()));
     while !desk.left().is_zero() {
         if runs(desk).await {

@@ -30,7 +30,7 @@ pub struct Pending {
 
 /// The parameters `plan` needs to know from the server.
 pub fn names(wanted: &Wanted, record: &Record) -> BTreeSet<String> {
-    let wished = wanted.live.keys().chain(wanted.restart.keys());
+    let wished = wanted.live.keys().chain(wanted.restart.keys()).chain(wanted.held.keys());
     wished.chain(record.accepted.keys()).chain(record.started_with.keys()).cloned().collect()
 }
 
@@ -38,6 +38,9 @@ pub fn plan(wanted: &Wanted, record: &Record, version: ValkeyVersion, server: &V
     let mut plan = Plan::default();
     for (name, value) in &wanted.live {
         plan.want(name, value, record, server);
+    }
+    for (name, value) in &wanted.held {
+        plan.hold(name, value, record, server);
     }
     let removed = record.accepted.keys().filter(|name| !wanted.live.contains_key(*name));
     for name in removed.filter(|name| !wanted.restart.contains_key(*name)) {
@@ -65,6 +68,13 @@ impl Plan {
         }
         let target = if value::same(value, current) { &mut self.confirm } else { &mut self.set };
         target.insert(name.to_owned(), value.to_owned());
+    }
+
+    fn hold(&mut self, name: &str, value: &str, record: &Record, server: &Values) {
+        let differs = server.get(name).is_some_and(|current| !value::same(value, current));
+        if differs && !record.refuses(name, value) {
+            self.set.insert(name.to_owned(), value.to_owned());
+        }
     }
 
     fn revert(&mut self, name: &str, version: ValkeyVersion, server: &Values) {
@@ -115,6 +125,14 @@ mod tests {
         let wish = [("notify-keyspace-events", "KEA")];
         assert_eq!(planned(&wish, &record, &[("notify-keyspace-events", "AKE")]), Plan::default());
         assert_eq!(planned(&wish, &record, &[("notify-keyspace-events", "")]).set, values(&wish));
+    }
+
+    #[test]
+    fn what_is_ours_is_set_back_when_somebody_changed_it_by_hand() {
+        let ours = [("cluster-node-timeout", "5000"), ("cluster-announce-ip", "10.0.0.7")];
+        assert_eq!(planned(&[], &Record::default(), &ours), Plan::default());
+        let by_hand = [("cluster-node-timeout", "60000"), ("cluster-announce-ip", "10.0.0.7")];
+        assert_eq!(planned(&[], &Record::default(), &by_hand).set, values(&[("cluster-node-timeout", "5000")]));
     }
 
     #[test]

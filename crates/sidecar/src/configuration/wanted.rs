@@ -1,6 +1,6 @@
 //! What the settings ask of this pod's Valkey version, sorted by how it gets into effect. Pure.
 
-use super::maximum_memory;
+use super::{fixed, maximum_memory};
 use crate::arguments::PodArguments;
 use api::{
     node_settings::NodeSettings,
@@ -15,6 +15,8 @@ pub type Values = BTreeMap<String, String>;
 pub struct Wanted {
     /// Changed on the running server.
     pub live: Values,
+    /// The sidecar's own, set back on the running server when somebody changed them by hand.
+    pub held: Values,
     /// In effect from the next start on.
     pub restart: Values,
     /// Not for this server, with the reason.
@@ -35,6 +37,19 @@ const TYPED: [&str; 8] = [
     "min-replicas-max-lag",
 ];
 
+/// What of the fixed parameters a running server lets anybody change.
+const HELD: [&str; 9] = [
+    "port",
+    "protected-mode",
+    "shutdown-on-sigterm",
+    "cluster-announce-ip",
+    "cluster-announce-hostname",
+    "cluster-announce-human-nodename",
+    "cluster-allow-replica-migration",
+    "cluster-node-timeout",
+    "cluster-require-full-coverage",
+];
+
 impl Wanted {
     pub fn new(pod: &PodArguments, settings: &NodeSettings, version: ValkeyVersion) -> Self {
         let mut wanted = Wanted { append_only: settings.wants_append_only_file(), ..Default::default() };
@@ -45,6 +60,8 @@ impl Wanted {
             let maximum = maximum_memory::from_limit(limit).to_string();
             wanted.live.entry("maxmemory".into()).or_insert(maximum);
         }
+        let ours = fixed::parameters(pod, settings, version).into_iter().filter(|(name, _)| HELD.contains(name));
+        wanted.held = ours.map(|(name, value)| (name.to_owned(), value)).collect();
         wanted
     }
 

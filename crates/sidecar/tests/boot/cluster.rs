@@ -62,9 +62,14 @@ impl Cluster {
         eventually("a replica found its primary", replicate).await;
     }
 
+    /// Ready, and aware of all slots: a replica that has not heard of its primary's would be voted for and serve none.
     pub async fn wait_healthy(&self) {
         for pod in &self.pods {
-            within(ELECTION, "every pod is ready", || async { pod.get("/valkey/readiness").status == 200 }).await;
+            within(ELECTION, "every pod is ready and knows all slots", || async {
+                pod.get("/valkey/readiness").status == 200
+                    && pod.connect().await.cluster_info().await.unwrap().slots_assigned == 16384
+            })
+            .await;
         }
     }
 
@@ -85,8 +90,7 @@ impl Cluster {
     pub async fn wait_role(&self, pod: usize, primary: bool) {
         let until = Instant::now() + ELECTION;
         while self.role(pod).await != Some(primary) {
-            let server = self.pods[pod].server.as_ref().map(TestServer::log).unwrap_or_default();
-            assert!(Instant::now() < until, "pod {pod} is not primary={primary}:\n{}\n{server}", self.logs());
+            assert!(Instant::now() < until, "pod {pod} is not primary={primary}:\n{}", self.logs());
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
@@ -104,7 +108,10 @@ impl Cluster {
     }
 
     pub fn logs(&self) -> String {
-        self.pods.iter().map(|pod| format!("port {}:\n{}\n", pod.port, pod.log())).collect()
+        let nodes = |pod: &Pod| std::fs::read_to_string(pod.data.join("nodes.conf")).unwrap_or_default();
+        let server = |pod: &Pod| pod.server.as_ref().map(TestServer::log).unwrap_or_default();
+        let of = |pod: &Pod| format!("port {}:\n{}\n{}\n{}\n", pod.port, pod.log(), nodes(pod), server(pod));
+        self.pods.iter().map(of).collect()
     }
 }
 

@@ -120,3 +120,27 @@ async fn a_primary_that_stopped_in_order_starts_at_once() {
     eventually("it is back with its keys", || async { keys(&cluster.pods[0]).await == KEYS }).await;
     assert_eq!(cluster.pods[0].status()["boot"]["reason"], "it stopped in order with all its data");
 }
+
+/// Slot migrations and colliding nodes raise their epoch without a vote. If nobody heard of it before the end, the vote for the
+/// replica is held under the same number, and the former primary would win its slots back with what it has.
+#[tokio::test]
+async fn a_primary_whose_last_epoch_nobody_heard_of_gives_way_all_the_same() {
+    for version in BOTH_VERSIONS {
+        let mut cluster = Cluster::form(version, &NOTHING_ON_DISK, &[]).await;
+        cluster.write(0).await;
+        let mut primary = cluster.pods[0].connect().await;
+        // The replica hears nothing of it; and it is not voted for, because voters that did hear would deny it their votes.
+        cluster.pods[SHARDS].server().freeze().unwrap();
+        for _ in 0..3 {
+            primary.call(&["CLUSTER", "BUMPEPOCH"]).await.unwrap();
+        }
+        cluster.kill(0);
+        cluster.launch(0);
+        cluster.pods[SHARDS].server().thaw().unwrap();
+        try_connect(&cluster.pods[SHARDS]).await.unwrap().cluster_failover_takeover().await.unwrap();
+        cluster.wait_role(SHARDS, true).await;
+        cluster.wait_role(0, false).await;
+        cluster.wait_healthy().await;
+        assert_eq!([keys(&cluster.pods[0]).await, keys(&cluster.pods[SHARDS]).await], [KEYS; 2]);
+    }
+}

@@ -131,3 +131,24 @@ fn the_operator_may_die_after_any_step_of_a_failover() -> Outcome {
     }
     Ok(())
 }
+
+#[test]
+fn a_handed_over_shard_never_leaves_the_record_whatever_the_age_of_the_words() -> Outcome {
+    for seed in 0..12 {
+        let mut stage = formed(seed, &[Setup { persistent: seed % 2 == 0, ..Setup::default() }])?;
+        let leaving = primary_of(&stage, 0);
+        stage.operators[0].faults = Faults { late_word: 2, delay: 400, stale_view: 3, ..Faults::default() };
+        assert!(stage.world.hand_over(&leaving));
+        stage.run(50 * seed)?;
+        stage.world.replace(&leaving, 800);
+        for _ in 0..200 {
+            stage.tick()?;
+            let operator = &stage.operators[0];
+            let foreign = operator.decision.findings.iter().any(|finding| finding.reason == Reason::ForeignNode);
+            assert!(operator.durable.shards.len() == 3 && !foreign, "seed {seed}: {}", stage.complaint());
+        }
+        stage.operators[0].faults = Faults::default();
+        ends_whole(&mut stage, 60_000).map_err(|error| format!("seed {seed}: {error}"))?;
+    }
+    Ok(())
+}

@@ -1,4 +1,4 @@
-use super::cluster::{Node, SLOTS, add_slots, at, formed, meet, replicate};
+use super::cluster::{Node, SLOTS, add_slots, at, eventually, formed, meet, replicate};
 use link::contract::{
     AddSlots, ApplySettings, Condition, Forget, Meet, Probe, RefusedReason, Role, SetConfigEpoch, answer::Outcome,
     command::Action,
@@ -31,6 +31,21 @@ async fn a_cluster_is_formed_and_every_step_done_twice_changes_nothing_the_secon
         let again = replica.done(replicate(&primary.id().await)).await;
         assert!(!again.changed && again.found.contains("a replica of") && again.did.is_empty());
         assert_eq!(again.node.unwrap().role(), Role::Replica);
+    }
+}
+
+#[tokio::test]
+async fn whoever_was_met_hears_of_the_slots_before_gossip_would_tell() {
+    for version in BOTH_VERSIONS {
+        let nodes: Vec<Node> = (0..6).map(|_| Node::start(version)).collect();
+        nodes[0].done(add_slots(SLOTS[0])).await;
+        nodes[0].done(meet(&nodes)).await;
+        let met = Instant::now();
+        for node in &nodes {
+            eventually("the slots are known", async || node.view().await.summary.unwrap().slots_assigned == 5461).await;
+        }
+        // Valkey alone pings one node a second, and the last of five after half the node timeout.
+        assert!(met.elapsed() < Duration::from_millis(1500), "{:?}", met.elapsed());
     }
 }
 

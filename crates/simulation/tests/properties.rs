@@ -1,0 +1,108 @@
+//! From any state that faults lead to, the cluster becomes whole or says what a human has to do, and then nothing moves.
+//! After every tick: no decision breaks a rule, no acknowledged key is without a holder, clusters do not mix.
+
+use proptest::prelude::*;
+use simulation::{Faults, Operator, Setup, Stage};
+
+#[derive(Clone, Debug)]
+enum Blow {
+    Kill(usize),
+    Replace(usize),
+    EmptyVolume(usize),
+    RestartAll,
+    CutNode(usize, u64),
+    KillOperator,
+    Reset(usize, bool),
+    Forget(usize, usize),
+    Write(u32),
+    Wait(u64),
+}
+
+fn blow() -> impl Strategy<Value = Blow> {
+    prop_oneof![
+        3 => (0..6usize).prop_map(Blow::Kill),
+        3 => (0..6usize).prop_map(Blow::Replace),
+        1 => (0..6usize).prop_map(Blow::EmptyVolume),
+        1 => Just(Blow::RestartAll),
+        2 => (0..3usize, 1_000..15_000u64).prop_map(|(node, time)| Blow::CutNode(node, time)),
+        2 => Just(Blow::KillOperator),
+        1 => (0..6usize, any::<bool>()).prop_map(|(pod, hard)| Blow::Reset(pod, hard)),
+        1 => (0..6usize, 0..6usize).prop_map(|(at, pod)| Blow::Forget(at, pod)),
+        3 => (0..1_000_000u32).prop_map(Blow::Write),
+        4 => (100..12_000u64).prop_map(Blow::Wait),
+    ]
+}
+
+fn strike(stage: &mut Stage, blow: &Blow) -> Result<(), String> {
+    let pod = |index: usize| format!("cache-{index}");
+    stage.note(&format!("{blow:?}"));
+    match blow {
+        Blow::Kill(index) => stage.world.kill(&pod(*index)),
+        Blow::Replace(index) => stage.world.replace(&pod(*index), 700),
+        Blow::EmptyVolume(index) => stage.world.empty_volume(&pod(*index)),
+        Blow::RestartAll => {
+            stage.world.excuse(&["cache-0", "cache-1", "cache-2", "cache-3", "cache-4", "cache-5"]);
+            (0..6).for_each(|index| stage.world.replace(&pod(index), 900));
+        }
+        Blow::CutNode(node, time) => cut(stage, *node, *time)?,
+        Blow::KillOperator => {
+            let Stage { world, operators } = stage;
+            operators.iter_mut().for_each(|operator| operator.kill(world, 1_500));
+        }
+        Blow::Reset(index, hard) => drop(stage.world.reset(&pod(*index), *hard)),
+        Blow::Forget(at, index) => drop(stage.world.forget_by_hand(&pod(*at), &pod(*index))),
+        Blow::Write(key) => {
+            stage.world.write("cache", *key);
+            stage.run(300)?;
+        }
+        Blow::Wait(time) => stage.run(*time)?,
+    }
+    stage.tick()
+}
+
+fn cut(stage: &mut Stage, node: usize, time: u64) -> Result<(), String> {
+    let name = format!("node-{node}");
+    let victims: Vec<String> =
+        stage.world.pods.values().filter(|p| p.kubernetes_node == name).map(|p| p.name.clone()).collect();
+    let victims: Vec<&str> = victims.iter().map(String::as_str).collect();
+    stage.world.excuse(&victims);
+    stage.world.cut.insert(name.clone());
+    stage.run(time)?;
+    stage.world.cut.remove(&name);
+    Ok(())
+}
+
+fn survives(seed: u64, persistent: bool, faults: Faults, blows: &[Blow]) -> Result<(), String> {
+    let mut stage = Stage::new(seed, &[Setup { persistent, ..Setup::default() }]);
+    stage.operators.iter_mut().for_each(|operator| operator.faults = faults);
+    for blow in blows {
+        strike(&mut stage, blow).map_err(|error| format!("{error}\n{}", stage.complaint()))?;
+    }
+    stage.operators.iter_mut().for_each(|operator| operator.faults = Faults::default());
+    stage.run(150_000).map_err(|error| format!("{error}\n{}", stage.complaint()))?;
+    if stage.operators.iter().all(Operator::healthy) {
+        let unreadable = stage.world.unreadable();
+        assert!(unreadable.is_empty(), "cannot be read: {unreadable:?}\n{}", stage.complaint());
+        return stage.stays_still(10_000);
+    }
+    if stage.operators.iter().all(Operator::blocked) { Ok(()) } else { Err(stage.complaint()) }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases(), max_shrink_iters: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_state_that_faults_lead_to_ends_whole_or_with_a_reason(
+        seed in any::<u64>(), persistent in any::<bool>(), unreliable in any::<bool>(),
+        blows in proptest::collection::vec(blow(), 1..12)
+    ) {
+        let faults = Faults { lost_command: 6, lost_answer: 6, late_word: 3, delay: 400, stale_view: 5 };
+        let faults = if unreliable { faults } else { Faults::default() };
+        let outcome = survives(seed, persistent, faults, &blows);
+        prop_assert!(outcome.is_ok(), "{}", outcome.err().unwrap_or_default());
+    }
+}
+
+fn cases() -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(48)
+}

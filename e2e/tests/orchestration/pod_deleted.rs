@@ -1,0 +1,36 @@
+//! A primary's pod is deleted: before it ends it hands over, so that nothing that was acknowledged by it alone is lost.
+
+use crate::formed::{formed, loaded, promoted, scenario, stopped_whole};
+use anyhow::{Context, Result, ensure};
+use e2e::{sound, view::topology};
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::json;
+
+#[test]
+fn a_terminating_primary_hands_over_and_loses_no_write_on_8_1() -> Result<()> {
+    hands_over("8.1", "a-terminating-primary-hands-over-on-8-1")
+}
+
+#[test]
+fn a_terminating_primary_hands_over_and_loses_no_write_on_9_1() -> Result<()> {
+    hands_over("9.1", "a-terminating-primary-hands-over-on-9-1")
+}
+
+fn hands_over(version: &str, name: &str) -> Result<()> {
+    scenario(name).run(async |test| {
+        let cluster = formed(test, "poc", version, json!({})).await?;
+        let before = topology(&cluster).await?;
+        let (leaving, heir) = before.shard(2)?;
+        let load = loaded(&cluster).await?;
+        test.note(format!("delete {}", leaving.pod));
+        let _ending = test.api::<Pod>().delete(&leaving.pod, &Default::default()).await.context("delete the pod")?;
+        promoted(&cluster, &heir.pod).await?;
+        let after = sound(&cluster, 3, 1).await?;
+        let newcomer = after.of_pod(&leaving.pod)?;
+        ensure!(newcomer.id != leaving.id, "a pod without a volume came back as the same node");
+        ensure!(newcomer.primary.as_ref() == Some(&heir.id), "the new pod does not replace the old one: {after:?}");
+        let report = stopped_whole(load).await?;
+        ensure!(report.longest_gap_ms < 5000.0, "there was no hand-over: {report}");
+        Ok(())
+    })
+}
