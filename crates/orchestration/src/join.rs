@@ -1,6 +1,7 @@
 //! Nodes without a shard become replicas of the shards that lack one. Pure.
 
 use crate::action::{Action, PodCommand};
+use crate::findings::in_sync;
 use crate::mesh;
 use crate::picture::{Member, Picture, Standing};
 use crate::proposal::command;
@@ -21,7 +22,7 @@ pub(crate) fn pairings<'a>(picture: &Picture<'a>) -> Vec<Pairing<'a>> {
     }
     let mut shards: Vec<Vec<Location>> = owners.iter().map(|owner| locations(picture, owner)).collect();
     let mut pairings = Vec::new();
-    for replica in unattached(picture) {
+    for replica in unattached(picture).into_iter().chain(surplus(picture, &owners)) {
         let Some(index) = choose(picture, &replica, &owners, &shards) else { continue };
         if let (Some(primary), Some(shard)) = (owners.get(index), shards.get_mut(index)) {
             shard.push(replica.pod.location.clone());
@@ -35,6 +36,19 @@ pub(crate) fn pairings<'a>(picture: &Picture<'a>) -> Vec<Pairing<'a>> {
 fn locations(picture: &Picture, owner: &Member) -> Vec<Location> {
     let replicas = owner.id().map(|id| picture.replicas_of(id)).unwrap_or_default();
     [owner].into_iter().chain(&replicas).map(|member| member.pod.location.clone()).collect()
+}
+
+/// Replicas that a shard has too many of, as when two pods were replaced at once. Those that stay follow without a gap, and
+/// nobody moves while a pod may only be on its way back.
+fn surplus<'a>(picture: &Picture<'a>, owners: &[Member<'a>]) -> Vec<Member<'a>> {
+    let kept = picture.wanted.replicas_per_master;
+    let of = |owner: &Member| owner.id().map(|id| picture.replicas_of(id)).unwrap_or_default();
+    let spare = |mut replicas: Vec<Member<'a>>| {
+        replicas.sort_by_key(|replica| !in_sync(replica));
+        let safe = replicas.iter().take(kept).all(in_sync);
+        if safe { replicas.split_off(kept.min(replicas.len())) } else { Vec::new() }
+    };
+    if picture.all_answer() { owners.iter().flat_map(|owner| spare(of(owner))).collect() } else { Vec::new() }
 }
 
 /// Nodes of ours that own nothing, hold nothing and follow nobody who owns something.

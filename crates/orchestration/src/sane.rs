@@ -163,13 +163,23 @@ fn replicate(pod: &PodSeen, id: &NodeId, seen: &Observation) -> Verdict {
     let owns = facts.summary.slots_mine > 0 || !attributed(&facts.node_id, seen).is_empty();
     ensure(!owns, "it owns slots")?;
     let orphan = facts.primary.as_ref().is_none_or(|primary| primary == id || attributed(primary, seen).is_empty());
-    let replaceable = facts.keys == 0 || facts.role == Role::Replica && orphan;
+    let replaceable = facts.keys == 0 || facts.role == Role::Replica && (orphan || is_spare(facts, seen));
     ensure(replaceable, "it holds data that may be the only copy")?;
     let mut primaries = answering(seen).filter(|(_, other)| other.node_id == *id);
     let primary =
         primaries.next().map(|(_, other)| other).ok_or("the primary is no node of this cluster that answers")?;
     ensure(primaries.next().is_none(), "two pods say they are the primary")?;
     ensure(primary.role == Role::Primary && primary.summary.slots_mine > 0, "the other is no primary with slots")
+}
+
+/// Its primary answers with the data, and another replica follows it.
+fn is_spare(facts: &NodeFacts, seen: &Observation) -> bool {
+    let Some(primary) = &facts.primary else { return false };
+    let holds = |other: &NodeFacts| other.node_id == *primary && other.summary.slots_mine > 0;
+    let follows = |other: &NodeFacts| {
+        other.node_id != facts.node_id && other.primary.as_ref() == Some(primary) && other.primary_link_up
+    };
+    answering(seen).any(|(_, other)| holds(other)) && answering(seen).any(|(_, other)| follows(other))
 }
 
 fn failover(pod: &PodSeen, mode: FailoverMode, seen: &Observation) -> Verdict {

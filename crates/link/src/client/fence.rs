@@ -52,6 +52,10 @@ impl Fence {
         if epoch < seen.epoch {
             return Err(StaleLeader { offered: epoch, highest: seen.epoch });
         }
+        if epoch > seen.epoch {
+            // Its predecessor may have ended before it wrote down how far it had come: a new leader counts steps from what it read.
+            (seen.orchestration, seen.step) = (String::new(), 0);
+        }
         seen.epoch = epoch;
         // Before a command is obeyed it is written for certain.
         let _ = self.write(&mut seen);

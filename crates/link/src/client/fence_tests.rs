@@ -88,3 +88,12 @@ fn a_command_without_a_fence_is_refused() {
     let refused = open(&Disk::default()).admit(None).map_err(|refused| refused.reason());
     assert_eq!(refused, Err(RefusedReason::Invalid));
 }
+
+#[test]
+fn a_new_leader_known_from_a_heartbeat_may_repeat_an_earlier_step() {
+    let fence = open(&Disk::default());
+    assert_eq!(ask(&fence, "uid", "job", 2, 5), Ok(()));
+    assert_eq!(fence.observe(6), Ok(()));
+    assert_eq!(ask(&fence, "uid", "job", 1, 6), Ok(()), "its predecessor had not written the second step down");
+    assert_eq!(ask(&fence, "uid", "job", 2, 5), Err(RefusedReason::StaleEpoch));
+}
