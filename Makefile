@@ -112,6 +112,7 @@ $(DENY):
 .PHONY: bench
 bench: testbed-build ## Print the numbers we promise, each with its floor
 	bench/memory
+	bench/orchestration
 	cargo run --release -q -p bench --bin bench-line
 
 .PHONY: testbed-build tools testbed-up testbed-down
