@@ -11,11 +11,18 @@ pub fn row(what: &str, series: &Series) {
     println!("{what:<52} {:>9} {:>9}", text(series.median()), text(series.worst()));
 }
 
-/// A promise is about the median, because one number of a machine that does other things proves nothing.
 pub fn promised(what: &str, series: &Series, limit: Duration) {
-    let verdict = if series.median() <= limit { "kept" } else { "MISSED" };
     let (median, worst) = (text(series.median()), text(series.worst()));
-    println!("{what:<52} {median:>9} {worst:>9}   promised ≤ {}: {verdict}", text(limit));
+    println!("{what:<52} {median:>9} {worst:>9}   promised ≤ {}: {}", text(limit), verdict(series, limit));
+}
+
+/// One bad number may be the machine's fault or ours; it is never passed over.
+fn verdict(series: &Series, limit: Duration) -> &'static str {
+    match (series.median() <= limit, series.worst() <= limit) {
+        (_, true) => "kept",
+        (true, false) => "kept in the median, NOT AT WORST",
+        (false, false) => "MISSED",
+    }
 }
 
 pub fn note(text: &str) {
@@ -42,6 +49,19 @@ fn machine_load() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_promise_that_one_repetition_broke_is_not_called_kept() {
+        let series = |values: [u64; 3]| {
+            let mut series = Series::default();
+            values.map(Duration::from_millis).into_iter().for_each(|value| series.add(value));
+            series
+        };
+        let limit = Duration::from_millis(200);
+        assert_eq!(verdict(&series([100, 200, 150]), limit), "kept");
+        assert_eq!(verdict(&series([100, 5_440, 150]), limit), "kept in the median, NOT AT WORST");
+        assert_eq!(verdict(&series([201, 300, 150]), limit), "MISSED");
+    }
 
     #[test]
     fn times_are_written_in_the_unit_they_are_thought_of() {
