@@ -9,10 +9,11 @@ use super::{
     inquiry::Inquiry,
     past,
     set_aside::set_aside,
-    status,
+    shard_ids, status,
     stop_note::StopNote,
 };
 use crate::{state::Shared, vigil::Sight};
+use api::valkey_version::ValkeyVersion;
 use link::{
     client::Notice,
     contract::{Boot, Start},
@@ -49,6 +50,8 @@ pub struct Keeper {
     pub sight: Sight,
     /// How long the cluster gets to vote for another primary.
     pub patience: Duration,
+    /// Of the Valkey beside it, if the pod says.
+    pub version: Option<ValkeyVersion>,
 }
 
 impl Keeper {
@@ -147,6 +150,7 @@ impl Keeper {
             tracing::error!(%error, "could not give up the epoch this node served its slots under");
             return false;
         }
+        self.mend_shard_ids();
         match fifo::serve(&self.places.fifo, &self.line()) {
             Ok(Served::Read) => {
                 tracing::info!("Valkey got its configuration");
@@ -160,6 +164,19 @@ impl Keeper {
                 self.note(Err(error));
                 false
             }
+        }
+    }
+
+    /// Valkey 8 does not start with what it wrote itself in the first moments of a cluster.
+    fn mend_shard_ids(&self) {
+        let asked_for = self.shared.settings().borrow().as_ref().map(|settings| settings.valkey_version);
+        if self.version.or(asked_for).is_none_or(|version| version.at_least(9, 0)) {
+            return;
+        }
+        match shard_ids::mend(&self.places.data_dir) {
+            Ok(true) => tracing::warn!("nodes.conf named two shards for one pair of primary and replica; mended"),
+            Ok(false) => {}
+            Err(error) => tracing::error!(%error, "could not mend the shard ids in nodes.conf"),
         }
     }
 

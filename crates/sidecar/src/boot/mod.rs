@@ -11,6 +11,7 @@ mod keeper;
 mod past;
 mod peer_answer;
 mod set_aside;
+mod shard_ids;
 pub mod status;
 mod stop_note;
 

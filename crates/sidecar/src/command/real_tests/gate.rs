@@ -64,6 +64,7 @@ fn keep(shared: &Shared, socket: PathBuf, folder: PathBuf) {
         shared: shared.clone(),
         sight: vigil.sight(),
         patience: Duration::from_millis(100),
+        version: None,
     };
     tokio::spawn(vigil.run());
     tokio::spawn(keeper.run());
