@@ -44,6 +44,8 @@ fn tells(minimal: &ValkeyCluster) {
         ("RestartRequired", "False", "NothingPending"),
         ("Secured", "False", "Unprotected"),
         ("SidecarsConnected", "True", "AllSidecarsConnected"),
+        ("SlotsCovered", "True", "AllSlotsCovered"),
+        ("ReplicasInSync", "True", "AllReplicasInSync"),
     ];
     assert_eq!(conditions, expected);
     assert!(status.conditions.iter().all(|condition| condition.observed_generation == minimal.metadata.generation));
