@@ -16,9 +16,10 @@ TEST_IMAGES := valkey-8.1 valkey-9.1 exporter
 TEST_TESTBED := test
 
 SCRIPTS := images/build images/test images/fetch-valkey charts/generate charts/find-helm charts/test e2e/install-operator bench/memory bench/orchestration bench/lib.sh
-# The tests mostly wait, so more of them run at once than there are cores.
 SKIPPED := $(TARGET)/e2e-skipped.txt
-E2E_SUITES = cargo test -p e2e -- --test-threads=8; [ ! -s $(SKIPPED) ] || cat $(SKIPPED)
+# The tests mostly wait, so more of them run at once than there are cores; those with clusters under load are fewer at a time.
+E2E_SUITES = cargo test -p e2e --lib --test cluster --test identity --test lifecycle --test line --test operator_life --test testbed \
+	-- --test-threads=8; cargo test -p e2e --test orchestration -- --test-threads=4; [ ! -s $(SKIPPED) ] || cat $(SKIPPED)
 
 .PHONY: help
 help: ## List what can be made
