@@ -13,6 +13,7 @@ fn pods_without_a_line_go_on_and_are_reported() -> Result<()> {
     scenario.run(async |test| {
         let cluster = Cluster::create(test, "poc", json!({})).await?;
         all_connected(&cluster, 3).await?;
+        cluster.ready().await?;
         cluster.edit(json!({"paused": true})).await?;
         cluster.says("Progressing", "False", Some("Paused")).await?;
         forget_the_line(&cluster).await?;
@@ -21,7 +22,8 @@ fn pods_without_a_line_go_on_and_are_reported() -> Result<()> {
         cluster.edit(json!({"paused": false})).await?;
         let said = cluster.says("SidecarsConnected", "False", Some("SidecarsDisconnected")).await?;
         ensure!(said.message.contains("poc-1") && !said.message.contains("poc-0"), "{}", said.message);
-        cluster.says("Ready", "True", None).await?;
+        // A node that is not heard may be anything; the pods serve on all the same.
+        cluster.says("Ready", "False", None).await?;
         ensure!(cluster.cli(1, &["ping"]).await? == "PONG");
         ensure!(lives(&cluster.pods().await?) == lived, "a pod was restarted because its sidecar is not connected");
         cluster.replace_pods([1]).await?;
