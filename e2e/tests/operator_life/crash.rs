@@ -3,7 +3,7 @@
 use crate::own_operator::{OwnOperator, forget_logs};
 use anyhow::{Context, Result};
 use e2e::{Cluster, Scenario, Test, Verdict, cluster, operator::StoppedOperator};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::time::Duration;
 
 const KINDS: &str = "serviceaccounts,configmaps,services,networkpolicies,poddisruptionbudgets,statefulsets";
@@ -100,8 +100,21 @@ async fn objects(cluster: &Cluster<'_>) -> Result<Value> {
         if let Some(annotations) = item["metadata"]["annotations"].as_object_mut() {
             annotations.remove("valkey.io/applied-revision");
         }
+        same_for_all(item);
     }
     Ok(listed["items"].take())
+}
+
+/// Takes out of the settings which cluster and which operator they are for: both are other ones each time.
+fn same_for_all(item: &mut Map<String, Value>) {
+    let Some(text) = item.get_mut("data").and_then(|data| data.get_mut("settings.json")) else { return };
+    let settings = text.as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
+    if let Some(mut settings) = settings {
+        let map = settings.as_object_mut().expect("settings.json is an object");
+        map.remove("clusterUid");
+        map.remove("line");
+        *text = settings;
+    }
 }
 
 /// With everything that belongs to it, so that the next one starts from nothing.
