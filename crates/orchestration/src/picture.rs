@@ -143,7 +143,7 @@ impl<'a> Picture<'a> {
             Valkey::Answers(facts) if twins(seen, &facts.node_id) > 1 => Standing::Duplicate,
             Valkey::Answers(facts) if trusted.contains(&facts.node_id) => Standing::Ours,
             Valkey::Answers(facts) if facts.summary.known_nodes <= 1 => self.loner(facts, trusted),
-            Valkey::Answers(facts) => self.stranger(facts, pod, trusted),
+            Valkey::Answers(facts) => self.stranger(facts, pod, seen, trusted),
         }
     }
 
@@ -171,7 +171,7 @@ impl<'a> Picture<'a> {
     }
 
     /// A node that knows others and is not on record: ours when it was joining, with nothing of its own.
-    fn stranger(&self, facts: &NodeFacts, pod: &PodSeen, trusted: &BTreeSet<NodeId>) -> Standing {
+    fn stranger(&self, facts: &NodeFacts, pod: &PodSeen, seen: &Observation, trusted: &BTreeSet<NodeId>) -> Standing {
         let Some(view) = current_view(pod) else {
             let known = self.large && self.map.is_known(&facts.node_id);
             return if known { Standing::Ours } else { Standing::Unread };
@@ -179,6 +179,10 @@ impl<'a> Picture<'a> {
         let empty = facts.keys == 0 && facts.summary.slots_mine == 0;
         let follows = facts.role == Role::Replica && facts.primary.as_ref().is_some_and(|id| trusted.contains(id));
         let among_ours = view.others().any(|node| trusted.contains(&node.node_id));
+        // While a cluster forms, the nodes know each other in several groups, and only the largest is trusted yet.
+        if self.recorded.is_empty() && facts.keys == 0 && view.others().all(|node| twins(seen, &node.node_id) == 1) {
+            return Standing::Ours;
+        }
         if among_ours && (empty || follows) { Standing::Ours } else { Standing::Foreign }
     }
 
