@@ -17,7 +17,8 @@ use futures::FutureExt;
 use kube::Api;
 use std::{any::Any, panic::AssertUnwindSafe, sync::Mutex, time::Duration};
 
-const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
+/// Longer than any single wait, so that a wait which fails says itself what it waited for.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(240);
 
 /// What a test is called and what it needs.
 #[derive(Debug, Clone)]
@@ -86,7 +87,7 @@ impl Scenario {
         }
         let _lock = self.lock(&environment).await?;
         let test = self.prepare(environment).await?;
-        let outcome = self.watch_over(Box::pin(body(&test))).await;
+        let outcome = self.watch_over(&test, Box::pin(body(&test))).await;
         let mended = self.mend(&test).await.inspect_err(|error| test.note(format!("not mended: {error:#}")));
         conclude(&test, outcome.and(mended)).await
     }
@@ -109,13 +110,16 @@ impl Scenario {
     }
 
     /// Ends the body at its time limit, at Ctrl-C and at a panic, each as an error.
-    async fn watch_over(&self, body: impl Future<Output = Result<()>>) -> Result<()> {
+    async fn watch_over(&self, test: &Test, body: impl Future<Output = Result<()>>) -> Result<()> {
         let guarded = AssertUnwindSafe(body).catch_unwind();
         tokio::select! {
             ended = tokio::time::timeout(self.timeout, guarded) => match ended {
                 Ok(Ok(result)) => result,
                 Ok(Err(panic)) => Err(anyhow!("panicked: {}", panic_text(&*panic))),
-                Err(_) => Err(anyhow!("not finished after its time limit of {} s", self.timeout.as_secs())),
+                Err(_) => {
+                    let (limit, last) = (self.timeout.as_secs(), test.timeline.last());
+                    Err(anyhow!("not finished after its time limit of {limit} s; the last it did: {last}"))
+                }
             },
             () = interruption::wait() => Err(anyhow!("interrupted")),
         }

@@ -18,6 +18,12 @@ impl Timeline {
         self.entries.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(line);
     }
 
+    /// The latest entry.
+    pub fn last(&self) -> String {
+        let entries = self.entries.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        entries.last().map_or_else(|| "nothing".to_owned(), |line| line.trim_start().to_owned())
+    }
+
     pub fn text(&self) -> String {
         let entries = self.entries.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         entries.iter().map(|line| format!("{line}\n")).collect()

@@ -167,8 +167,9 @@ async fn delete(
             }
             _ => forget(key, uid, cluster, context),
         },
-        // Gone, or another object by now: the next look sees which.
-        Err(kube::Error::Api(status)) if [404, 409].contains(&status.code) => forget(key, uid, cluster, context),
+        Err(kube::Error::Api(status)) if status.code == 404 => forget(key, uid, cluster, context),
+        // Another object by now: the watch brings it.
+        Err(kube::Error::Api(status)) if status.code == 409 => {}
         Err(error) => return Err(error.into()),
     }
     Ok(())

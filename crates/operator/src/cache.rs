@@ -3,9 +3,13 @@
 
 use planner::{ChildKey, ChildKind, ClaimFacts, PodFacts};
 use serde_json::Value;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 use tokio::sync::watch;
+
+/// The answer to a write may arrive this much later than the news that the object is gone; longer than a look may last.
+const REMEMBERED: Duration = Duration::from_secs(180);
 
 /// What is watched, one stream each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -76,6 +80,30 @@ struct Contents {
     entries: HashMap<ObjectName, Entry>,
     by_cluster: HashMap<ClusterName, BTreeSet<ObjectName>>,
     not_installed: HashSet<ChildKind>,
+    gone: Gone,
+}
+
+/// Objects that left a watch a while ago, with the version they left at. The same object may come back later: it got its label again.
+#[derive(Default)]
+struct Gone {
+    versions: HashMap<String, Option<u128>>,
+    by_age: VecDeque<(Instant, String)>,
+}
+
+impl Gone {
+    fn add(&mut self, entry: &Entry, now: Instant) {
+        while self.by_age.front().is_some_and(|(since, _)| now.duration_since(*since) > REMEMBERED) {
+            if let Some((_, forgotten)) = self.by_age.pop_front() {
+                self.versions.remove(&forgotten);
+            }
+        }
+        self.versions.insert(entry.uid.clone(), entry.version());
+        self.by_age.push_back((now, entry.uid.clone()));
+    }
+
+    fn is_after(&self, arriving: &Entry) -> bool {
+        self.versions.get(&arriving.uid).is_some_and(|gone| is_newer(*gone, arriving.version()))
+    }
 }
 
 pub struct Cache {
@@ -94,11 +122,11 @@ impl Cache {
         self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes an object in unless a newer version of it is known. Answers with the clusters that this concerns.
+    /// Takes an object in unless a newer version of it, or its end, is known. Answers with the clusters that this concerns.
     pub fn insert(&self, entry: Entry) -> Vec<ClusterName> {
         let mut contents = self.contents();
-        let before = contents.entries.get(&entry.object);
-        if before.is_some_and(|before| before.uid == entry.uid && is_newer(before, &entry)) {
+        let before = contents.entries.get(&entry.object).filter(|before| before.uid == entry.uid);
+        if before.is_some_and(|before| is_newer(before.version(), entry.version())) || contents.gone.is_after(&entry) {
             return Vec::new();
         }
         let mut concerned = contents.take(&entry.object);
@@ -106,6 +134,12 @@ impl Cache {
         concerned.push(entry.cluster.clone());
         contents.put(entry);
         concerned
+    }
+
+    /// A watch says that the object is gone: an answer to a write before that, which arrives only now, does not bring it back.
+    pub fn end(&self, last: &Entry) -> Vec<ClusterName> {
+        self.contents().gone.add(last, Instant::now());
+        self.remove(&last.object, &last.uid)
     }
 
     /// Forgets an object, unless another of the same name has taken its place.
@@ -206,10 +240,15 @@ impl Contents {
     }
 }
 
-/// Resource versions are numbers that grow; a server where they are not gets no help from this.
-fn is_newer(known: &Entry, arriving: &Entry) -> bool {
-    let number = |entry: &Entry| entry.resource_version.parse::<u128>().ok();
-    number(known).zip(number(arriving)).is_some_and(|(known, arriving)| known > arriving)
+impl Entry {
+    /// Resource versions are numbers that grow; a server where they are not gets no help from comparing them.
+    fn version(&self) -> Option<u128> {
+        self.resource_version.parse().ok()
+    }
+}
+
+fn is_newer(known: Option<u128>, arriving: Option<u128>) -> bool {
+    known.zip(arriving).is_some_and(|(known, arriving)| known > arriving)
 }
 
 #[cfg(test)]
@@ -256,6 +295,27 @@ mod tests {
         assert_eq!(cache.remove(&pod("a"), "1"), []);
         assert_eq!(cache.remove(&pod("a"), "2"), [cluster("poc")]);
         assert!(uids(&cache, "poc").is_empty());
+    }
+
+    #[test]
+    fn the_late_answer_to_a_write_does_not_raise_the_dead() {
+        let cache = Cache::default();
+        cache.insert(entry("a", "poc", "1", "1"));
+        cache.end(&entry("a", "poc", "1", "9"));
+        assert_eq!(cache.insert(entry("a", "poc", "1", "8")), [], "deleted, then answered");
+        cache.end(&entry("b", "poc", "2", "9"));
+        assert_eq!(cache.insert(entry("b", "poc", "2", "8")), [], "created, deleted, then answered");
+        assert_eq!(cache.insert(entry("a", "poc", "3", "7")), [cluster("poc")], "a successor is welcome");
+        assert_eq!(cache.insert(entry("b", "poc", "2", "10")), [cluster("poc")], "it only had lost its label");
+        assert_eq!(uids(&cache, "poc"), ["3", "2"]);
+    }
+
+    #[test]
+    fn what_is_gone_is_not_remembered_for_ever() {
+        let (mut gone, now) = (Gone::default(), Instant::now());
+        gone.add(&entry("a", "poc", "1", "1"), now);
+        gone.add(&entry("a", "poc", "2", "2"), now + REMEMBERED * 2);
+        assert_eq!((gone.versions.len(), gone.by_age.len()), (1, 1));
     }
 
     #[test]

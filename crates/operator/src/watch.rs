@@ -184,7 +184,7 @@ fn take<K>(
         }),
         Event::InitDone => cache.listed(source, &std::mem::take(listing)),
         Event::Apply(object) => read(object).map_or_else(Vec::new, |entry| cache.insert(entry)),
-        Event::Delete(object) => read(object).map_or_else(Vec::new, |entry| cache.remove(&entry.object, &entry.uid)),
+        Event::Delete(object) => read(object).map_or_else(Vec::new, |entry| cache.end(&entry)),
     }
 }
 

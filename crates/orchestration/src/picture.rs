@@ -180,7 +180,8 @@ impl<'a> Picture<'a> {
         let follows = facts.role == Role::Replica && facts.primary.as_ref().is_some_and(|id| trusted.contains(id));
         let among_ours = view.others().any(|node| trusted.contains(&node.node_id));
         // While a cluster forms, the nodes know each other in several groups, and only the largest is trusted yet.
-        if self.recorded.is_empty() && facts.keys == 0 && view.others().all(|node| twins(seen, &node.node_id) == 1) {
+        let only_ours = view.others().all(|node| twins(seen, &node.node_id) == 1);
+        if self.recorded.is_empty() && only_ours && (facts.keys == 0 || self.wrote_early(facts)) {
             return Standing::Ours;
         }
         if among_ours && (empty || follows) { Standing::Ours } else { Standing::Foreign }

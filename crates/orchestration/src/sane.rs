@@ -119,7 +119,7 @@ fn meet(pod: &PodSeen, peer: &Peer, seen: &Observation) -> Verdict {
     ensure(acquainted(pod, speaker, other, facts, seen), "the two belong to different clusters")
 }
 
-/// One of them is new and empty, or both are on record, or they know each other or a third.
+/// One of them is new and empty, or both are on record, or they know each other or a third, or a cluster of our pods is forming.
 fn acquainted(one: &PodSeen, left: &NodeFacts, two: &PodSeen, right: &NodeFacts, seen: &Observation) -> bool {
     let unrecorded = seen.recorded.is_empty();
     let new = |facts: &NodeFacts| (facts.keys == 0 || unrecorded) && facts.summary.known_nodes <= 1;
@@ -128,7 +128,21 @@ fn acquainted(one: &PodSeen, left: &NodeFacts, two: &PodSeen, right: &NodeFacts,
         let others = pod.view.iter().flat_map(|view| view.nodes.iter().filter(|node| !node.handshake));
         others.map(|node| node.node_id.clone()).chain([facts.node_id.clone()]).collect::<BTreeSet<_>>()
     };
-    new(left) || new(right) || both_recorded || !known(one, left).is_disjoint(&known(two, right))
+    let forming = unrecorded && [left, right].iter().all(|facts| only_ours(facts, seen)) && no_slot_has_two(seen);
+    new(left) || new(right) || both_recorded || forming || !known(one, left).is_disjoint(&known(two, right))
+}
+
+/// Whom this node knows by its present view, they are nodes of pods that answer.
+fn only_ours(facts: &NodeFacts, seen: &Observation) -> bool {
+    let is_ours = |id: &NodeId| answering(seen).any(|(_, other)| other.node_id == *id);
+    let mut own = views(seen).filter(|view| view.myself().is_some_and(|node| node.node_id == facts.node_id));
+    own.next().is_some_and(|view| view.others().all(|node| is_ours(&node.node_id)))
+}
+
+/// No two nodes say that the same slot is their own.
+fn no_slot_has_two(seen: &Observation) -> bool {
+    let own: u32 = views(seen).filter_map(NodeView::myself).map(|node| node.slots.count()).sum();
+    own == claimed(seen).count()
 }
 
 fn add_slots(pod: &PodSeen, slots: &SlotSet, seen: &Observation) -> Verdict {

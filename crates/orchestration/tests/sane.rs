@@ -122,6 +122,26 @@ fn clusters_that_share_no_acquaintance_are_not_introduced() {
 }
 
 #[test]
+fn groups_of_our_own_pods_are_introduced_while_a_cluster_forms() {
+    let knows = |number: u32, other: &str, slots: &str| {
+        let mut pod = primary(number, 0, slots);
+        if let Some(view) = pod.view.as_mut() {
+            view.nodes[1] = line(other, false, "");
+        }
+        pod
+    };
+    let meet = Action::Meet(vec![Peer { pod: "p-3".into(), node_id: "3".into(), ip: "ip-3".to_owned() }]);
+    let pairs = |of_three: &str| {
+        vec![knows(1, "2", "0-9"), knows(2, "1", "10-19"), knows(3, "4", of_three), knows(4, "3", "30-39")]
+    };
+    assert_eq!(verdict(pairs("20-29"), 1, meet.clone()), Ok(()));
+    assert!(rule(pairs("5-29"), 1, meet.clone()).contains("different clusters"), "a slot has two owners");
+    let mut with_a_stranger = pairs("20-29");
+    with_a_stranger[2] = knows(3, "77", "20-29");
+    assert!(rule(with_a_stranger, 1, meet).contains("different clusters"));
+}
+
+#[test]
 fn slots_are_not_given_away_while_an_owner_may_live() {
     let unknown = pod(3, Valkey::Unknown, None);
     assert!(rule(vec![primary(1, 0, ""), unknown], 1, slots("0-9")).contains("not every node is heard"));
