@@ -16,7 +16,7 @@ use kube::{
 use std::{collections::BTreeMap, time::Duration};
 
 const FOREIGN: usize = 10_000;
-const LIMIT_KIBIBYTES: u64 = 16 * 1024;
+const LIMIT_KIBIBYTES: u64 = 15 * 1024;
 
 #[test]
 fn an_operator_without_clusters_stays_small_whatever_others_keep() -> Result<()> {
