@@ -6,7 +6,8 @@ use crate::valkey_container::tcp;
 use crate::{security, volumes};
 use api::names::{container, environment as variable, port, probe as path};
 use k8s_openapi::api::core::v1::{
-    Container, EnvVar, EnvVarSource, ObjectFieldSelector, ResourceFieldSelector, ResourceRequirements,
+    Container, EnvVar, EnvVarSource, ExecAction, Lifecycle, LifecycleHandler, ObjectFieldSelector,
+    ResourceFieldSelector, ResourceRequirements,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
@@ -21,13 +22,19 @@ pub fn container(cluster: &ValidatedCluster) -> Container {
         env: Some(environment(cluster)),
         ports: Some(vec![tcp(port::HEALTH_NAME, port::HEALTH)]),
         resources: Some(resources()),
-        // Valkey starts only after this: valkey.conf is written by then.
-        startup_probe: Some(probe::sidecar_answers(path::SIDECAR, pace(1, 120))),
+        lifecycle: Some(await_gate()),
         liveness_probe: Some(probe::sidecar_answers(path::SIDECAR, pace(10, 6))),
         volume_mounts: Some(volumes::sidecar_mounts(cluster)),
         security_context: Some(security::container()),
         ..Container::default()
     }
+}
+
+/// Valkey starts only after this. A startup probe would do too, a second later: the kubelet looks but once a second.
+fn await_gate() -> Lifecycle {
+    let command = Some(vec!["valkey-sidecar".to_owned(), "await".to_owned()]);
+    let hook = LifecycleHandler { exec: Some(ExecAction { command }), ..LifecycleHandler::default() };
+    Lifecycle { post_start: Some(hook), ..Lifecycle::default() }
 }
 
 fn pace(period_seconds: i32, failure_threshold: i32) -> Pace {

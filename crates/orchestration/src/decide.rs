@@ -37,6 +37,7 @@ pub fn decide(
         commands: commands(&picture, active, &proposals),
         queue: queued(&picture, &proposals, active, queue),
         roles: shards::roles(&picture),
+        serving: shards::serving(&picture),
         findings: findings::findings(&picture, &proposals),
         plan: plan(&proposals),
         events: events(&picture, orchestration.as_ref(), !shards.is_empty()),

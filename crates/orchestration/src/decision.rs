@@ -2,7 +2,7 @@
 
 use crate::action::PodCommand;
 use crate::record::{Orchestration, Queued, ShardStatus};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use topology::{PodName, Role};
 
@@ -18,6 +18,8 @@ pub struct Decision {
     pub shards: Vec<ShardStatus>,
     /// For the role labels. A pod that is not in here keeps the label it has.
     pub roles: BTreeMap<PodName, Role>,
+    /// Pods whose node can serve now: its cluster is whole, and a replica has all data.
+    pub serving: BTreeSet<PodName>,
     pub findings: Vec<Finding>,
     /// For `status.plan`: what happens next and what it waits for, in words.
     pub plan: Vec<String>,

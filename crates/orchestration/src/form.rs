@@ -69,7 +69,10 @@ fn stray_text(member: &Member, keys: u64) -> String {
 }
 
 fn plan(picture: &Picture) -> Vec<ShardPlan> {
-    let sites: Vec<Site> = picture.members.iter().filter(|member| member.wanted).map(|m| site(picture, m)).collect();
+    let mut members: Vec<&Member> = picture.members.iter().filter(|member| member.wanted).collect();
+    // Valkey calls no cluster whole in a primary's first two seconds: those that started first are the first to serve.
+    members.sort_by_key(|member| member.facts().and_then(|facts| facts.started_at));
+    let sites: Vec<Site> = members.iter().map(|member| site(picture, member)).collect();
     let owners = sites.iter().filter(|site| site.primary).count();
     // With every slot given away, the number of shards is what it is; changing it is another operation.
     let masters = if picture.map.unassigned().is_empty() { owners } else { picture.wanted.masters.max(owners) };

@@ -136,6 +136,14 @@ fn is_forgotten(picture: &Picture, node: &ShardNode) -> bool {
     ghosts::successor(picture, &node.node_id).is_some() && !picture.map.is_known(&node.node_id)
 }
 
+pub(crate) fn serving(picture: &Picture) -> BTreeSet<PodName> {
+    let serves = |member: &&Member| {
+        let whole = member.facts().is_some_and(|facts| facts.summary.state_ok);
+        whole && (member.is(Role::Primary) || in_sync(member))
+    };
+    picture.members.iter().filter(serves).map(|member| member.name().clone()).collect()
+}
+
 /// Who gets which role label: the pod's own word, where it does not contradict another's with a higher epoch.
 pub(crate) fn roles(picture: &Picture) -> BTreeMap<PodName, Role> {
     let conflicts = picture.map.conflicts();

@@ -30,10 +30,14 @@ pub fn steps(cluster: &ValidatedCluster, wanted: &Wanted, observation: &Observat
     living.filter_map(|pod| patch(pod, cluster, role(pod, report), settled && pod.running)).collect()
 }
 
-/// What the pod's node does now, if that is known.
+/// What the pod's node does now, if that is known. The first label comes when the node can serve: whenever a pod that is not ready
+/// is changed, the kubelet probes it at once, so it becomes ready then and not at the next turn of the probe.
 fn role(pod: &PodFacts, report: &Report) -> Option<&'static str> {
-    let roles = &report.nodes.as_ref()?.roles;
-    roles.get(&PodName::from(pod.name.as_str())).map(|role| match role {
+    let (nodes, name) = (report.nodes.as_ref()?, PodName::from(pod.name.as_str()));
+    if !pod.labels.contains_key(names::label::ROLE) && !nodes.serving.contains(&name) {
+        return None;
+    }
+    nodes.roles.get(&name).map(|role| match role {
         Role::Primary => names::ROLE_PRIMARY,
         Role::Replica => names::ROLE_REPLICA,
     })

@@ -8,7 +8,7 @@ use api::{
 use clap::{Args, Parser, Subcommand};
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::Duration,
 };
 
@@ -25,6 +25,8 @@ pub struct Arguments {
 pub enum Command {
     /// Run the agent until SIGTERM, and then until Valkey has gone.
     Run(RunArguments),
+    /// Wait until Valkey can be started beside a running agent: the gate that holds it back is there.
+    Await(AwaitArguments),
     /// Print the valkey.conf that `run` would write now, and change nothing.
     Render(PodArguments),
 }
@@ -75,13 +77,27 @@ impl PodArguments {
 
     /// What Valkey is started with: a FIFO that leads to `conf` when the gate opens.
     pub fn gate(&self) -> PathBuf {
-        self.run_dir.join("valkey.conf")
+        gate(&self.run_dir)
     }
 
     /// The configuration, for Valkey and for people to read.
     pub fn conf(&self) -> PathBuf {
         self.run_dir.join("rendered.conf")
     }
+}
+
+pub fn gate(run_dir: &Path) -> PathBuf {
+    run_dir.join("valkey.conf")
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct AwaitArguments {
+    /// The directory that the agent and Valkey share.
+    #[arg(long, env = "VALKEY_RUN_DIR", default_value = directory::RUN)]
+    pub run_dir: PathBuf,
+    /// Seconds after which it ends with an error.
+    #[arg(long, default_value = "60", value_parser = seconds, value_name = "SECONDS")]
+    pub deadline: Duration,
 }
 
 #[derive(Clone, Debug, Args)]

@@ -19,7 +19,7 @@ mod voters;
 
 use agent::Agent;
 use anyhow::Context;
-use arguments::{Arguments, Command, PodArguments, RunArguments};
+use arguments::{Arguments, AwaitArguments, Command, PodArguments, RunArguments};
 use clap::Parser;
 use configuration::{
     data_folder::DataFolder,
@@ -30,16 +30,24 @@ use handover::HandOver;
 use health::{http, routes::Routes};
 use line::{keeper::Keeper, terminating, watch::Watch};
 use state::Shared;
-use std::{process::ExitCode, sync::Arc};
+use std::{
+    process::ExitCode,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
 };
 use vigil::Vigil;
 
+/// How often the hook looks for the gate, which is there some milliseconds after the start.
+const GATE_PACE: Duration = Duration::from_millis(5);
+
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Run(arguments) => start(arguments),
+        Command::Await(arguments) => await_gate(&arguments),
         Command::Render(pod) => print_conf(&pod),
     };
     match result {
@@ -49,6 +57,16 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// The pod's hook: the kubelet starts Valkey only after it.
+fn await_gate(arguments: &AwaitArguments) -> anyhow::Result<()> {
+    let (gate, until) = (arguments::gate(&arguments.run_dir), Instant::now() + arguments.deadline);
+    while !boot::is_gate(&gate) {
+        anyhow::ensure!(Instant::now() < until, "no gate at {} within {:?}", gate.display(), arguments.deadline);
+        std::thread::sleep(GATE_PACE);
+    }
+    Ok(())
 }
 
 fn print_conf(pod: &PodArguments) -> anyhow::Result<()> {

@@ -31,10 +31,14 @@ pub enum Served {
 
 /// Puts a FIFO there if there is none: a fresh pod, an older sidecar's file, or what CONFIG REWRITE left in its place.
 pub fn ensure(path: &Path) -> Result<(), FifoError> {
-    if fs::symlink_metadata(path).is_ok_and(|data| data.file_type().is_fifo()) {
+    if is_gate(path) {
         return Ok(());
     }
     put(path).map_err(|source| FifoError::Make { path: path.display().to_string(), source })
+}
+
+pub fn is_gate(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|data| data.file_type().is_fifo())
 }
 
 fn put(path: &Path) -> io::Result<()> {

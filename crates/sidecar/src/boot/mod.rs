@@ -15,6 +15,7 @@ mod shard_ids;
 pub mod status;
 mod stop_note;
 
+pub use fifo::is_gate;
 pub use gate::Gate;
 pub use keeper::{Keeper, Places};
 pub use stop_note::StopNote;

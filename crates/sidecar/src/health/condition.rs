@@ -134,9 +134,11 @@ fn serving(observation: &Observation, context: &Context<'_>) -> Condition {
     if info.is_replica() && info.text("master_link_status") != Some("up") {
         return Condition::new(Kind::ReplicaNotInSync, link(Some(info)));
     }
-    // A node that knows nobody has not been taken into a cluster yet; it could never be if it had to be up first.
-    if let Some(cluster) = observation.cluster.as_ref().filter(|cluster| !cluster.is_alone() && !cluster.state_ok) {
-        let detail = format!("{} of 16384 slots are served, {} nodes are known", cluster.slots_ok, cluster.known_nodes);
+    if let Some(cluster) = observation.cluster.as_ref().filter(|cluster| !cluster.state_ok) {
+        let detail = match cluster.is_alone() {
+            true => "it knows no other node: no cluster has taken it in yet".to_owned(),
+            false => format!("{} of 16384 slots are served, {} nodes are known", cluster.slots_ok, cluster.known_nodes),
+        };
         return Condition::new(Kind::ClusterDown, detail);
     }
     match memory_is_full(info) {

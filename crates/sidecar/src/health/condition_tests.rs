@@ -84,8 +84,10 @@ fn a_replica_is_ready_only_with_its_link_up() {
 }
 
 #[test]
-fn a_node_that_knows_nobody_is_ready_and_one_in_a_broken_cluster_is_not() {
-    for (state_ok, known, kind) in [(false, 1, Kind::Ready), (false, 6, Kind::ClusterDown), (true, 6, Kind::Ready)] {
+fn a_node_is_ready_when_its_cluster_is_whole_even_if_that_is_one_node() {
+    let cases =
+        [(false, 1, Kind::ClusterDown), (true, 1, Kind::Ready), (false, 6, Kind::ClusterDown), (true, 6, Kind::Ready)];
+    for (state_ok, known, kind) in cases {
         let observation = Observation { cluster: cluster(state_ok, known), ..pong(PRIMARY) };
         assert_eq!(condition(&observation).kind, kind);
     }

@@ -26,13 +26,13 @@ async fn keys(pod: &Pod) -> String {
 fn restart(pod: &mut Pod) {
     pod.server().kill().unwrap();
     pod.start_server();
-    pod.wait_ready();
+    pod.wait_settled();
 }
 
 #[tokio::test]
 async fn a_server_with_a_dump_never_starts_empty_because_the_append_only_file_was_asked_for() {
     for version in BOTH_VERSIONS {
-        let mut pod = Pod::ready(version, &[]);
+        let mut pod = Pod::settled(version, &[]);
         fill(&pod, "a").await;
         pod.server().terminate().unwrap();
         assert!(pod.data.join("dump.rdb").exists());
@@ -40,7 +40,7 @@ async fn a_server_with_a_dump_never_starts_empty_because_the_append_only_file_wa
         pod.set(&ON);
         pod.start_sidecar(&[]);
         pod.start_server();
-        pod.wait_ready();
+        pod.wait_settled();
         assert_eq!(keys(&pod).await, KEYS.to_string());
         pod.wait_for("valkey.conf follows", |pod| pod.conf().contains("\nappendonly yes\n"));
         fill(&pod, "b").await;
@@ -52,7 +52,7 @@ async fn a_server_with_a_dump_never_starts_empty_because_the_append_only_file_wa
 #[tokio::test]
 async fn valkey_conf_says_no_until_the_first_append_only_file_is_complete() {
     // Slow enough that a kill hits the middle of the first rewrite.
-    let mut pod = Pod::ready(ServerVersion::V9_1, &[("rdb-key-save-delay", "10000")]);
+    let mut pod = Pod::settled(ServerVersion::V9_1, &[("rdb-key-save-delay", "10000")]);
     fill(&pod, "a").await;
     pod.connect().await.call(&["CONFIG", "SET", "rdb-key-save-delay", "0"]).await.unwrap();
     pod.connect().await.call(&["SAVE"]).await.unwrap();
@@ -78,7 +78,7 @@ fn switch(pod: &Pod, on: bool) {
 #[tokio::test]
 async fn switching_off_leaves_a_snapshot_behind_and_switching_on_again_works() {
     for version in BOTH_VERSIONS {
-        let mut pod = Pod::ready(version, &ON);
+        let mut pod = Pod::settled(version, &ON);
         for (on, prefix) in [(false, "a"), (true, "b"), (false, "c"), (true, "d")] {
             fill(&pod, prefix).await;
             switch(&pod, on);
@@ -95,7 +95,7 @@ async fn switching_off_leaves_a_snapshot_behind_and_switching_on_again_works() {
 #[tokio::test]
 async fn a_crash_at_any_moment_of_switching_off_and_on_loses_nothing_that_was_there_before() {
     for version in BOTH_VERSIONS {
-        let mut pod = Pod::ready(version, &ON);
+        let mut pod = Pod::settled(version, &ON);
         fill(&pod, "a").await;
         for (round, pause) in [0, 150, 400, 900, 1300, 2100].into_iter().enumerate() {
             // Where the crash hits depends on the pause; the claim holds for every point it may hit.
@@ -114,14 +114,14 @@ async fn a_crash_at_any_moment_of_switching_off_and_on_loses_nothing_that_was_th
 #[tokio::test]
 async fn files_that_hold_the_data_are_read_even_when_they_are_no_longer_wanted() {
     for version in BOTH_VERSIONS {
-        let mut pod = Pod::ready(version, &[("appendonly", "yes"), ("appendfsync", "always"), ("save", "")]);
+        let mut pod = Pod::settled(version, &[("appendonly", "yes"), ("appendfsync", "always"), ("save", "")]);
         fill(&pod, "a").await;
         pod.server().kill().unwrap();
         pod.stop_sidecar();
         pod.set(&[("save", "")]);
         pod.start_sidecar(&[]);
         pod.start_server();
-        pod.wait_ready();
+        pod.wait_settled();
         assert_eq!(keys(&pod).await, KEYS.to_string());
         pod.wait_for("it is switched off", |pod| pod.conf().contains("\nappendonly no\n"));
         restart(&mut pod);

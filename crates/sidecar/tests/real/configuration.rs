@@ -31,7 +31,7 @@ const FULL: [(&str, &str, &str); 16] = [
 #[tokio::test]
 async fn a_server_starts_with_nothing_but_our_own_parameters() {
     for version in BOTH_VERSIONS {
-        let pod = Pod::ready(version, &[]);
+        let pod = Pod::settled(version, &[]);
         let nodes = pod.connect().await.cluster_nodes().await.unwrap();
         let myself = nodes.myself().unwrap();
         assert_eq!(myself.address, Some(([127, 0, 0, 1], pod.port).into()));
@@ -48,7 +48,7 @@ async fn a_server_starts_with_nothing_but_our_own_parameters() {
 async fn a_server_with_everything_set_has_what_was_asked() {
     for version in BOTH_VERSIONS {
         let asked: Vec<_> = FULL.iter().map(|(name, value, _)| (*name, *value)).collect();
-        let pod = Pod::ready(version, &asked);
+        let pod = Pod::settled(version, &asked);
         let foreign = if version == ServerVersion::V9_1 { "sanitize-dump-payload" } else { "mptcp" };
         for (name, _, expected) in FULL.iter().filter(|(name, ..)| *name != foreign) {
             assert_eq!(config(&pod, name).await, *expected, "{name} on {}", version.line());
@@ -88,7 +88,7 @@ async fn a_bad_value_present_from_the_beginning_does_not_keep_valkey_from_starti
         assert!(error.contains("FATAL CONFIG FILE ERROR"), "{error}");
         pod.wait_for("the doubtful value has left valkey.conf", |pod| !pod.conf().contains("bogus"));
         pod.start_server();
-        pod.wait_ready();
+        pod.wait_settled();
         assert_eq!(
             (config(&pod, "hz").await, config(&pod, "maxmemory-policy").await),
             ("20".into(), "noeviction".into())

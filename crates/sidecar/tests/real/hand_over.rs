@@ -38,7 +38,7 @@ impl Cluster {
         let mut pod = Pod::new(version, &[("repl-diskless-sync-delay", "0")]);
         pod.start_sidecar(&["--hand-over-deadline", "8"]);
         pod.start_server();
-        pod.wait_ready();
+        pod.wait_settled();
         let mut plain = (0..5).map(|_| TestServer::start(version, &PLAIN).unwrap());
         let cluster = Self { replica: plain.next().unwrap(), others: plain.collect(), pod };
         cluster.meet().await;
@@ -225,7 +225,7 @@ async fn a_hung_replica_costs_the_deadline_and_no_more() {
 
 #[test]
 fn a_node_that_is_alone_or_dead_or_hung_has_nothing_to_wait_for() {
-    let mut pod = Pod::ready(ServerVersion::V9_1, &[]);
+    let mut pod = Pod::settled(ServerVersion::V9_1, &[]);
     assert_eq!(pod.get("/valkey/pre-stop").json()["detail"], "this primary serves no slots");
     pod.server().freeze().unwrap();
     let answer = pod.get("/valkey/pre-stop");

@@ -26,7 +26,7 @@ fn wait_for_end(pod: &mut Pod) -> bool {
 
 #[test]
 fn after_sigterm_the_sidecar_outlives_valkey_and_then_ends_at_once() {
-    let mut pod = Pod::ready(ServerVersion::V9_1, &[]);
+    let mut pod = Pod::settled(ServerVersion::V9_1, &[]);
     terminate(&pod);
     for _ in 0..10 {
         assert_eq!(pod.get("/valkey/liveness").status, 200, "it answers as long as Valkey runs");
@@ -61,12 +61,12 @@ fn a_sidecar_that_waits_for_valkey_ends_at_once() {
 
 #[test]
 fn a_restarted_valkey_is_ready_again_without_the_sidecar_restarting() {
-    let mut pod = Pod::ready(ServerVersion::V9_1, &[("hz", "20")]);
+    let mut pod = Pod::settled(ServerVersion::V9_1, &[("hz", "20")]);
     pod.server().kill().unwrap();
     pod.wait_state("/valkey/liveness", "dead");
     pod.start_server();
     let started = Instant::now();
-    pod.wait_ready();
+    pod.wait_settled();
     assert!(started.elapsed() < Duration::from_secs(2), "it took {:?}", started.elapsed());
 }
 

@@ -39,7 +39,7 @@ impl Pair {
         let mut pair = Self::new(version);
         pair.pod.start_sidecar(&[]);
         pair.pod.start_server();
-        pair.pod.wait_ready();
+        pair.pod.wait_settled();
         pair.wait_connected();
         pair.operator.wait_beat(&pair.pod, "a ready node", ready);
         pair
@@ -126,7 +126,7 @@ fn an_operator_that_goes_and_comes_back_is_found_again_and_valkey_serves_meanwhi
     let address = pair.operator.address;
     drop(pair.operator);
     pair.pod.wait_for("the loss in /status", |pod| pod.status()["line"]["connected"] == false);
-    assert_eq!(pair.pod.get("/valkey/readiness").status, 200);
+    assert_eq!(pair.pod.get("/valkey/liveness").status, 200);
     pair.pod.server().kill().unwrap();
     pair.operator = RunningOperator::at(address, pair.installation.operator(SYSTEM));
     pair.operator.wait_beat(&pair.pod, "a heartbeat to the new operator", |_| true);

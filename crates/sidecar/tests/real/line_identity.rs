@@ -13,14 +13,14 @@ use valkey::testing::ServerVersion;
 fn without_an_operator_or_a_certificate_the_pod_works_alone_and_says_so() {
     let installation = Installation::new();
     let operator = RunningOperator::start(installation.operator(SYSTEM));
-    let pod = Pod::ready(ServerVersion::V9_1, &[]);
+    let pod = Pod::settled(ServerVersion::V9_1, &[]);
     let mut pair = Pair { installation, operator, pod };
     pair.wait_problem("works alone");
     pair.pod.line = pair.operator.settings();
     pair.pod.set(&[]);
     pair.wait_problem("no certificate");
     assert!(pair.line()["certificateProblem"].is_string());
-    assert_eq!((pair.operator.beats(), pair.pod.get("/valkey/readiness").status), (0, 200));
+    assert_eq!((pair.operator.beats(), pair.pod.get("/valkey/liveness").status), (0, 200));
     pair.installation.provide(&pair.pod);
     pair.wait_connected();
     pair.pod.line = serde_json::Value::Null;

@@ -11,7 +11,7 @@ async fn wait_config(pod: &Pod, name: &str, value: &str) {
 #[tokio::test]
 async fn a_changed_value_is_applied_live_and_written_for_the_next_start() {
     for version in BOTH_VERSIONS {
-        let mut pod = Pod::ready(version, &[("hz", "20")]);
+        let mut pod = Pod::settled(version, &[("hz", "20")]);
         pod.set(&[("hz", "30"), ("maxmemory", "64mb")]);
         wait_config(&pod, "hz", "30").await;
         assert_eq!(config(&pod, "maxmemory").await, "67108864");
@@ -25,7 +25,7 @@ async fn a_changed_value_is_applied_live_and_written_for_the_next_start() {
 #[tokio::test]
 async fn a_refused_value_is_reported_the_old_one_stays_and_the_others_get_through() {
     for version in BOTH_VERSIONS {
-        let mut pod = Pod::ready(version, &[("hz", "20"), ("maxmemory-samples", "5")]);
+        let mut pod = Pod::settled(version, &[("hz", "20"), ("maxmemory-samples", "5")]);
         pod.set(&[("hz", "bogus"), ("maxmemory-samples", "9")]);
         wait_config(&pod, "maxmemory-samples", "9").await;
         pod.wait_for("the refusal is told", |pod| pod.status()["refused"]["hz"]["value"] == "bogus");
@@ -35,7 +35,7 @@ async fn a_refused_value_is_reported_the_old_one_stays_and_the_others_get_throug
         pod.wait_for("valkey.conf keeps the old", |pod| pod.conf().contains("\nhz 20\n"));
         pod.server().kill().unwrap();
         pod.start_server();
-        pod.wait_ready();
+        pod.wait_settled();
         pod.set(&[("hz", "40"), ("maxmemory-samples", "9")]);
         wait_config(&pod, "hz", "40").await;
         pod.wait_for("the refusal is over", |pod| pod.status()["refused"].as_object().unwrap().is_empty());
@@ -45,7 +45,7 @@ async fn a_refused_value_is_reported_the_old_one_stays_and_the_others_get_throug
 #[tokio::test]
 async fn a_parameter_taken_out_goes_back_to_its_default_even_over_a_restart_of_the_sidecar() {
     for version in BOTH_VERSIONS {
-        let mut pod = Pod::ready(version, &[("hz", "20"), ("notify-keyspace-events", "KEA"), ("save", "60 100")]);
+        let mut pod = Pod::settled(version, &[("hz", "20"), ("notify-keyspace-events", "KEA"), ("save", "60 100")]);
         assert_eq!(config(&pod, "save").await, "60 100");
         pod.stop_sidecar();
         pod.set(&[]);
@@ -59,7 +59,7 @@ async fn a_parameter_taken_out_goes_back_to_its_default_even_over_a_restart_of_t
 #[tokio::test]
 async fn what_needs_a_restart_is_pending_until_the_restart() {
     for version in BOTH_VERSIONS {
-        let mut pod = Pod::ready(version, &[]);
+        let mut pod = Pod::settled(version, &[]);
         pod.set(&[("tcp-backlog", "128"), ("hz", "20")]);
         wait_config(&pod, "hz", "20").await;
         pod.wait_for("it is pending", |pod| pod.status()["pendingRestart"][0]["parameter"] == "tcp-backlog");
@@ -69,14 +69,14 @@ async fn what_needs_a_restart_is_pending_until_the_restart() {
         pod.wait_for("it is in valkey.conf", |pod| pod.conf().contains("\ntcp-backlog 128\n"));
         pod.server().kill().unwrap();
         pod.start_server();
-        pod.wait_ready();
+        pod.wait_settled();
         pod.wait_for("nothing is pending", |pod| pod.status()["pendingRestart"] == serde_json::json!([]));
     }
 }
 
 #[tokio::test]
 async fn a_value_changed_by_hand_is_put_right() {
-    let pod = Pod::ready(ServerVersion::V9_1, &[("hz", "20")]);
+    let pod = Pod::settled(ServerVersion::V9_1, &[("hz", "20")]);
     let by_hand = BTreeMap::from([("hz".to_owned(), "99".to_owned())]);
     pod.connect().await.config_set(&by_hand).await.unwrap();
     wait_config(&pod, "hz", "20").await;
@@ -84,7 +84,7 @@ async fn a_value_changed_by_hand_is_put_right() {
 
 #[tokio::test]
 async fn broken_settings_leave_the_good_ones_in_force() {
-    let pod = Pod::ready(ServerVersion::V9_1, &[("hz", "20")]);
+    let pod = Pod::settled(ServerVersion::V9_1, &[("hz", "20")]);
     pod.set_text("{");
     pod.wait_for("the problem is told", |pod| pod.get("/healthz").body.contains("is not valid"));
     assert_eq!((pod.get("/healthz").status, config(&pod, "hz").await.as_str()), (200, "20"));

@@ -60,12 +60,12 @@ impl Pod {
         pod
     }
 
-    /// A pod whose sidecar and Valkey both run and which is ready.
-    pub fn ready(version: ServerVersion, parameters: &[(&str, &str)]) -> Self {
+    /// A pod whose sidecar and Valkey both run, with all settings applied.
+    pub fn settled(version: ServerVersion, parameters: &[(&str, &str)]) -> Self {
         let mut pod = Self::new(version, parameters);
         pod.start_sidecar(&[]);
         pod.start_server();
-        pod.wait_ready();
+        pod.wait_settled();
         pod
     }
 
@@ -155,8 +155,10 @@ impl Pod {
         Some(Answer { status, body: body.to_owned(), took: started.elapsed() })
     }
 
-    pub fn wait_ready(&self) {
-        self.wait_state("/valkey/readiness", "ready");
+    /// Ready, but for the cluster that most of these pods are not taken into.
+    pub fn wait_settled(&self) {
+        let settled = |state: String| state == "ready" || state == "cluster-down";
+        self.wait_for("all settings are applied", |pod| settled(pod.get("/valkey/readiness").state()));
     }
 
     pub fn wait_state(&self, path: &str, state: &str) -> Answer {

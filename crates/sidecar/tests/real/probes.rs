@@ -21,21 +21,25 @@ async fn own_all_slots(pod: &Pod) {
     eventually("a cluster of one is up", || async { pod.connect().await.cluster_info().await.unwrap().state_ok }).await;
 }
 
-#[test]
-fn before_valkey_starts_it_is_starting_and_a_node_that_knows_nobody_is_ready() {
+#[tokio::test]
+async fn a_node_is_starting_until_valkey_speaks_and_not_ready_until_its_cluster_is_whole() {
     for version in BOTH_VERSIONS {
         let mut pod = Pod::new(version, &[]);
         pod.start_sidecar(&[]);
         assert_eq!((pod.get(STARTUP).state(), statuses(&pod)), ("starting".into(), [503, 503, 503]));
         pod.start_server();
-        pod.wait_ready();
+        let alone = pod.wait_state(READINESS, "cluster-down");
+        assert!(alone.body.contains("no cluster has taken it in yet"), "{}", alone.body);
+        assert_eq!(statuses(&pod), [200, 200, 503]);
+        own_all_slots(&pod).await;
+        pod.wait_state(READINESS, "ready");
         assert_eq!(statuses(&pod), [200, 200, 200]);
     }
 }
 
 #[test]
 fn a_killed_server_is_dead() {
-    let mut pod = Pod::ready(ServerVersion::V9_1, &[]);
+    let mut pod = Pod::settled(ServerVersion::V9_1, &[]);
     pod.server().kill().unwrap();
     assert_eq!((pod.get(LIVENESS).state(), statuses(&pod)), ("dead".into(), [503, 503, 503]));
 }
@@ -43,7 +47,7 @@ fn a_killed_server_is_dead() {
 #[test]
 fn a_hung_server_fails_within_the_deadline_and_the_sidecar_itself_stays_prompt() {
     for version in BOTH_VERSIONS {
-        let mut pod = Pod::ready(version, &[]);
+        let mut pod = Pod::settled(version, &[]);
         pod.server().freeze().unwrap();
         thread::scope(|scope| {
             let probes: Vec<_> = (0..8).map(|_| scope.spawn(|| pod.get(LIVENESS))).collect();
@@ -60,14 +64,14 @@ fn a_hung_server_fails_within_the_deadline_and_the_sidecar_itself_stays_prompt()
         });
         assert!(pod.get("/metrics").body.contains("failed_probes_total{probe=\"liveness\",state=\"hung\"} 8"));
         pod.server().thaw().unwrap();
-        pod.wait_ready();
+        pod.wait_settled();
     }
 }
 
 #[tokio::test]
 async fn a_loading_server_is_alive_and_says_how_far_it_is() {
     for version in BOTH_VERSIONS {
-        let mut pod = Pod::ready(version, &[]);
+        let mut pod = Pod::settled(version, &[]);
         own_all_slots(&pod).await;
         let mut connection = pod.connect().await;
         for index in 0..2000 {
@@ -79,7 +83,7 @@ async fn a_loading_server_is_alive_and_says_how_far_it_is() {
         let answer = pod.wait_state(READINESS, "loading");
         assert!(answer.json()["detail"].as_str().unwrap().contains("% loaded"), "{}", answer.body);
         assert_eq!(statuses(&pod), [200, 200, 503]);
-        pod.wait_ready();
+        pod.wait_settled();
     }
 }
 
@@ -89,7 +93,7 @@ async fn replica_of_a_primary(version: ServerVersion, parameters: &[(&str, &str)
     let primary = TestServer::start(version, &quick).unwrap();
     let mut other = primary.connect().await.unwrap();
     other.cluster_add_slots(0, 16383).await.unwrap();
-    let pod = Pod::ready(version, parameters);
+    let pod = Pod::settled(version, parameters);
     pod.connect().await.cluster_meet("127.0.0.1", primary.port).await.unwrap();
     let id = other.cluster_my_id().await.unwrap();
     let replicate = || async { pod.connect().await.cluster_replicate(&id).await.is_ok() };
@@ -114,7 +118,7 @@ async fn a_replica_without_its_primary_is_alive_and_not_in_sync() {
 #[tokio::test]
 async fn a_busy_script_is_told_and_does_not_kill() {
     for version in BOTH_VERSIONS {
-        let pod = Pod::ready(version, &[("busy-reply-threshold", "50")]);
+        let pod = Pod::settled(version, &[("busy-reply-threshold", "50")]);
         let mut connection = pod.connect().await;
         connection.renew(Duration::from_secs(60));
         let script = tokio::spawn(async move { connection.call(&["EVAL", "while true do end", "0"]).await.map(drop) });
@@ -122,14 +126,15 @@ async fn a_busy_script_is_told_and_does_not_kill() {
         assert_eq!(statuses(&pod), [200, 200, 503]);
         pod.connect().await.call(&["SCRIPT", "KILL"]).await.unwrap();
         assert!(script.await.unwrap().is_err());
-        pod.wait_ready();
+        pod.wait_settled();
     }
 }
 
 #[tokio::test]
 async fn a_server_without_memory_stays_reachable_and_says_so() {
     for version in BOTH_VERSIONS {
-        let pod = Pod::ready(version, &[]);
+        let pod = Pod::settled(version, &[]);
+        own_all_slots(&pod).await;
         pod.set(&[("maxmemory", "500kb")]);
         let answer = pod.wait_state(READINESS, "out-of-memory");
         assert_eq!((answer.status, statuses(&pod)), (200, [200, 200, 200]));
@@ -139,7 +144,7 @@ async fn a_server_without_memory_stays_reachable_and_says_so() {
 #[tokio::test]
 async fn a_server_that_turns_clients_away_is_alive_and_not_ready() {
     for version in BOTH_VERSIONS {
-        let pod = Pod::ready(version, &[]);
+        let pod = Pod::settled(version, &[]);
         let mut holder = pod.connect().await;
         holder.call(&["CONFIG", "SET", "maxclients", "1"]).await.unwrap();
         assert_eq!((pod.get(READINESS).state(), statuses(&pod)), ("too-many-clients".into(), [200, 200, 503]));
@@ -148,16 +153,17 @@ async fn a_server_that_turns_clients_away_is_alive_and_not_ready() {
 
 #[tokio::test]
 async fn a_password_nobody_told_the_sidecar_does_not_kill() {
-    let pod = Pod::ready(ServerVersion::V9_1, &[]);
+    let pod = Pod::settled(ServerVersion::V9_1, &[]);
     pod.connect().await.call(&["CONFIG", "SET", "requirepass", "secret"]).await.unwrap();
     assert_eq!((pod.get(READINESS).state(), statuses(&pod)), ("authentication-required".into(), [200, 200, 503]));
 }
 
 #[tokio::test]
 async fn a_node_of_a_cluster_without_all_its_slots_is_not_ready() {
-    let pod = Pod::ready(ServerVersion::V9_1, &[]);
+    let pod = Pod::settled(ServerVersion::V9_1, &[]);
     let other = TestServer::start(ServerVersion::V9_1, &["--cluster-enabled", "yes"]).unwrap();
     pod.connect().await.cluster_meet("127.0.0.1", other.port).await.unwrap();
+    pod.wait_for("the two know each other", |pod| pod.get(READINESS).body.contains("2 nodes are known"));
     let answer = pod.wait_state(READINESS, "cluster-down");
     assert_eq!((answer.status, pod.get(LIVENESS).status), (503, 200));
 }
@@ -190,7 +196,7 @@ async fn a_full_disk_is_told_from_other_trouble_and_does_not_kill() {
         let _disk = SmallDisk::mount(&pod.data);
         pod.start_sidecar(&[]);
         pod.start_server();
-        pod.wait_ready();
+        pod.wait_settled();
         own_all_slots(&pod).await;
         std::fs::write(pod.data.join("filler"), vec![0; 5 << 20]).unwrap();
         let mut connection = pod.connect().await;
@@ -205,16 +211,16 @@ async fn a_full_disk_is_told_from_other_trouble_and_does_not_kill() {
         eventually("settings are applied all the same", || async { config(&pod, "hz").await == "20" }).await;
         std::fs::remove_file(pod.data.join("filler")).unwrap();
         connection.call(&["BGSAVE"]).await.unwrap();
-        pod.wait_ready();
+        pod.wait_settled();
     }
 }
 
 #[test]
 fn a_client_that_says_nothing_does_not_hold_up_the_others() {
-    let pod = Pod::ready(ServerVersion::V9_1, &[]);
+    let pod = Pod::settled(ServerVersion::V9_1, &[]);
     let silent: Vec<_> = (0..20).map(|_| std::net::TcpStream::connect(("127.0.0.1", pod.health)).unwrap()).collect();
     let started = Instant::now();
-    assert_eq!(statuses(&pod), [200, 200, 200]);
+    assert_eq!([LIVENESS, "/healthz"].map(|path| pod.get(path).status), [200, 200]);
     assert!(started.elapsed() < Duration::from_secs(1));
     drop(silent);
 }

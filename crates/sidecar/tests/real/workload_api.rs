@@ -58,7 +58,7 @@ fn a_sidecar_gets_its_certificate_from_the_workload_api_and_follows_its_changes(
     pod.set(&[]);
     pod.start_sidecar(&[]);
     pod.start_server();
-    pod.wait_ready();
+    pod.wait_settled();
     let problem = |pod: &Pod, part: &str| {
         pod.status()["line"]["certificateProblem"].as_str().is_some_and(|text| text.contains(part))
     };
