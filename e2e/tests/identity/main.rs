@@ -3,6 +3,7 @@
 
 mod drift;
 mod first_issue;
+mod leader_moves;
 mod leaf_rotation;
 mod lost_root;
 mod own_root;

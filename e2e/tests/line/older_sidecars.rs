@@ -1,10 +1,13 @@
 //! The operator is upgraded and its sidecars are not: an older build of them comes back to the new operator, is shown with its version,
 //! obeys, and fails over when a primary dies.
 
-use crate::connected::{all_connected, connections, operator_pods, since};
+use crate::connected::{all_connected, connections, since};
 use anyhow::{Context, Result, ensure};
 use api::cluster::PodStatus;
-use e2e::{Cluster, ClusterLoad, Scenario, Test, Verdict, cluster::lives, load::REACH, operator, sound, view};
+use e2e::{
+    Cluster, ClusterLoad, Scenario, Test, Verdict, cluster::lives, load::REACH, operator, replicas::operator_pods,
+    sound, view,
+};
 use load::Options;
 use serde_json::{Value, json};
 use std::time::Duration;
