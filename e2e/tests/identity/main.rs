@@ -9,3 +9,4 @@ mod lost_root;
 mod own_root;
 mod repair;
 mod stored;
+mod workload_api;
