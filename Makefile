@@ -78,7 +78,7 @@ else
 	@export TESTBED_NAME=$(TEST_TESTBED); \
 	[ -n "$${E2E_KEEP:-}" ] || trap '$(TESTBED) down' EXIT; \
 	$(TESTBED) up --with helm; \
-	images/build $(TEST_IMAGES) | cut -d' ' -f2 | xargs $(TESTBED) load; \
+	images/build $(TEST_IMAGES) sidecar-older | cut -d' ' -f2 | xargs $(TESTBED) load; \
 	e2e/install-operator; \
 	$(E2E_SUITES)
 endif

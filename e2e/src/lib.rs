@@ -21,6 +21,7 @@ pub mod objects;
 pub mod operator;
 pub mod process;
 pub mod ready;
+pub mod replicas;
 pub mod scenario;
 pub mod skip;
 pub mod sound;

@@ -19,6 +19,9 @@ entry_is_sound() { # entry
   [[ -f $1/image.tar && -f $1/sha256 ]] && (cd "$1" && sha256sum --check --status sha256)
 }
 
+# A key's sixteen digits: sidecar-* would be sidecar-older's entries too.
+digits=????????????????
+
 # Puts a finished image.tar in place of whatever was there, and drops the entries of older inputs.
 store_entry() { # image, work folder, entry
   (cd "$2" && sha256sum image.tar >sha256)
@@ -27,7 +30,7 @@ store_entry() { # image, work folder, entry
   rm -rf "$3"
   mv -T "$2.entry" "$3"
   rm -rf "$2"
-  find "$cache" -maxdepth 1 -type d -name "$1-*" ! -path "$3" -exec rm -rf {} +
+  find "$cache" -maxdepth 1 -type d -name "$1-$digits" ! -path "$3" -exec rm -rf {} +
 }
 
 # Makes the image unless the cache has it. Two runs of the same image wait for each other; others go on side by side.
@@ -51,7 +54,8 @@ ensure_image() { # image; the caller finds the result in `archive`
 # Runs the recipe in a subshell of its own, so that its failure is reported once and its working files go away.
 build_entry() { # image, key, entry
   local name=$1 key=$2 entry=$3 log=$cache/$1.log work=$cache/$1-$2.work current_step=starting current_cause=unknown
-  rm -rf "$cache/$name"-*.work "$cache/$name"-*.work.entry
+  # shellcheck disable=SC2086 # it is a pattern
+  rm -rf "$cache/$name"-$digits.work "$cache/$name"-$digits.work.entry
   mkdir "$work"
   : >"$log"
   (

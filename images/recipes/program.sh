@@ -1,6 +1,9 @@
 # Our own programs, operator and sidecar: a release binary put on the base by the repository's Dockerfile.
 # shellcheck shell=bash
 
+# The program inside: sidecar-older is a sidecar too.
+program_of() { echo "${1%-older}"; } # image
+
 # The binary to package: the one given with --binary, else cargo's, which cargo brings up to date itself.
 program_binary() { # image
   echo "${binary_override:-${CARGO_TARGET_DIR:-$repo/target}/release/valkey-$1}"
@@ -13,10 +16,15 @@ program_prepare() { # image
     [[ -f $binary_override ]] || die "--binary: there is no file $binary_override"
     return
   fi
-  [[ -f $repo/crates/$name/Cargo.toml ]] || die "$name: there is no crate crates/$name; give a binary with --binary"
+  local crate options=()
+  crate=$(program_of "$name")
+  [[ -f $repo/crates/$crate/Cargo.toml ]] || die "$name: there is no crate crates/$crate; give a binary with --binary"
+  [[ $name != *-older ]] || options=(--features older)
   progress "$name" "compiling"
-  (cd "$repo" && cargo build --quiet --release -p "$name" >&2) ||
-    die "$name: cargo build --release -p $name failed; the compiler's messages are above"
+  (cd "$repo" && cargo build --quiet --release -p "$crate" "${options[@]}" >&2) ||
+    die "$name: cargo build --release -p $crate ${options[*]} failed; the compiler's messages are above"
+  # Both builds leave their binary in one place, and the next one replaces it.
+  [[ $name == "$crate" ]] || cp "$(program_binary "$crate")" "$(program_binary "$name")"
 }
 
 program_inputs() { # image
@@ -26,9 +34,10 @@ program_inputs() { # image
 }
 
 program_build() { # image, work folder
-  local name=$1 work=$2 reference archive="" base
+  local name=$1 work=$2 program reference archive="" base
+  program=$(program_of "$name")
   reference=$(reference_of "$name")
-  install -D -m 0755 "$(program_binary "$name")" "$work/context/valkey-$name"
+  install -D -m 0755 "$(program_binary "$name")" "$work/context/valkey-$program"
   if [[ $public_base == yes ]]; then
     base=$(sed -n 's/^ARG BASE_IMAGE=//p' "$repo/Dockerfile")
   else
@@ -36,7 +45,7 @@ program_build() { # image, work folder
     base=$(reference_of base)
     require_c_library "$work" "$archive"
   fi
-  engine_build "$work" "$name" "$reference" "$base" "$archive"
+  engine_build "$work" "$program" "$reference" "$base" "$archive"
 }
 
 # The newest version of the C library's interface that a file asks for or offers.

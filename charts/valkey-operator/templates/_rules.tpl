@@ -13,6 +13,12 @@ No wildcard, no exec; Secrets one by one by name, never listed: a test holds us 
 - apiGroups: [valkey.io]
   resources: [valkeyclusters/finalizers]
   verbs: [update]
+{{- if eq .Values.identity.source "workload-api" }}
+# Certificates come from elsewhere: what would show them is watched and never made, and there is no right to Secrets.
+- apiGroups: [valkey.io]
+  resources: [valkeycertificatebundles, valkeycertificatebindings]
+  verbs: [list, watch]
+{{- else }}
 # What shows a cluster's certificates. They go with their owners.
 - apiGroups: [valkey.io]
   resources: [valkeycertificatebundles, valkeycertificatebindings]
@@ -27,6 +33,7 @@ No wildcard, no exec; Secrets one by one by name, never listed: a test holds us 
 - apiGroups: [""]
   resources: [secrets]
   verbs: [get, create, patch, delete]
+{{- end }}
 - apiGroups: [apps]
   resources: [statefulsets]
   verbs: [get, list, watch, create, patch, delete]

@@ -6,6 +6,11 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicU64;
+
+/// Seconds, asked for anew whenever somebody looks.
+type Reading = Box<dyn Fn() -> f64 + Send + Sync>;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct Outcome {
@@ -49,6 +54,8 @@ pub struct Metrics {
     pub token_reviews: Family<Outcome, Counter>,
     pub heartbeat_served: Histogram,
     pub heartbeat_round_trip: Histogram,
+    oldest_heartbeat: Gauge<f64, AtomicU64>,
+    silence: OnceLock<Reading>,
 }
 
 /// From a tenth of a millisecond to some seconds.
@@ -72,6 +79,8 @@ impl Metrics {
             token_reviews: Family::default(),
             heartbeat_served: of_calls(),
             heartbeat_round_trip: of_calls(),
+            oldest_heartbeat: Gauge::default(),
+            silence: OnceLock::new(),
         };
         metrics.register();
         metrics.register_line();
@@ -98,6 +107,13 @@ impl Metrics {
         registry.register("heartbeat_served_seconds", served, self.heartbeat_served.clone());
         let round_trip = "Time a heartbeat took there and back, as sidecars measure it";
         registry.register("heartbeat_round_trip_seconds", round_trip, self.heartbeat_round_trip.clone());
+        let oldest = "Time since the last heartbeat of the sidecar that is silent longest; 0 when none was heard";
+        registry.register("oldest_heartbeat_seconds", oldest, self.oldest_heartbeat.clone());
+    }
+
+    /// Where the age of the oldest heartbeat comes from; a process has one line.
+    pub fn watch_silence(&self, reading: impl Fn() -> f64 + Send + Sync + 'static) {
+        let _ = self.silence.set(Box::new(reading));
     }
 
     pub fn write(&self, verb: &'static str, kind: &'static str) {
@@ -110,6 +126,9 @@ impl Metrics {
     }
 
     pub fn print(&self) -> String {
+        if let Some(seconds) = self.silence.get() {
+            self.oldest_heartbeat.set(seconds());
+        }
         let mut page = String::new();
         // Writing into a String cannot fail.
         let _ = text::encode(&mut page, &self.registry);
@@ -126,6 +145,17 @@ impl Default for Metrics {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_age_of_the_oldest_heartbeat_is_that_of_the_moment_one_looks() {
+        let (metrics, seconds) = (Metrics::new(), std::sync::atomic::AtomicU8::new(7));
+        let shown = |metrics: &Metrics, value: &str| {
+            metrics.print().contains(&format!("valkey_operator_oldest_heartbeat_seconds {value}\n"))
+        };
+        assert!(shown(&metrics, "0.0"), "{}", metrics.print());
+        metrics.watch_silence(move || seconds.fetch_add(1, std::sync::atomic::Ordering::Relaxed).into());
+        assert!(shown(&metrics, "7.0") && shown(&metrics, "8.0"), "{}", metrics.print());
+    }
 
     #[test]
     fn writes_are_counted_by_verb_and_kind() {

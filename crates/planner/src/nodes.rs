@@ -5,7 +5,7 @@ use api::conditions::Reason;
 use api::node_settings::NODE_TIMEOUT;
 use k8s_openapi::jiff::Timestamp;
 use manifests::ValidatedCluster;
-use orchestration::{Decision, FindingKind, Orchestration, PodCommand, PodSeen, Queued, ShardStatus, Wanted};
+use orchestration::{Decision, FindingKind, Orchestration, PodCommand, PodSeen, Queued, ShardStatus, Valkey, Wanted};
 
 /// What the line knows of the nodes, and what the status last recorded of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,9 +48,10 @@ fn refusal(violation: &orchestration::Violation) -> orchestration::Finding {
     }
 }
 
-/// A leader that has just begun has not heard everybody: what was true before stands until it has.
+/// A leader that has just begun has not heard everybody, nor read what each of them sees: what was true before stands until it has.
 pub fn are_returning(observation: &Observation) -> bool {
-    let unheard = |seen: &PodSeen| !seen.terminating && !seen.connected;
+    let unread = |seen: &PodSeen| matches!(seen.valkey, Valkey::Answers(_)) && seen.view.is_none();
+    let unheard = |seen: &PodSeen| !seen.terminating && (!seen.connected || unread(seen));
     observation.line.returning && observation.nodes.as_ref().is_some_and(|nodes| nodes.pods.iter().any(unheard))
 }
 
@@ -76,5 +77,76 @@ pub fn reason(reason: orchestration::Reason) -> Reason {
         Found::MajorityLost => Reason::MajorityLost,
         Found::NotSupportedYet => Reason::NotSupportedYet,
         Found::UnsafePlan => Reason::UnsafePlan,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sidecars::LineFacts;
+    use orchestration::NodeFacts;
+    use topology::{NodeView, Role, ViewSummary};
+
+    fn answering(view: Option<NodeView>) -> PodSeen {
+        let valkey = Valkey::Answers(NodeFacts {
+            node_id: "a".into(),
+            role: Role::Primary,
+            loading: false,
+            replication_offset: 0,
+            replication_id: None,
+            primary: None,
+            primary_link_up: false,
+            keys: 0,
+            started_at: None,
+            summary: ViewSummary::default(),
+        });
+        PodSeen { valkey, view, connected: true, ..silent() }
+    }
+
+    fn silent() -> PodSeen {
+        PodSeen {
+            name: "poc-0".into(),
+            uid: "uid".into(),
+            ip: None,
+            location: Default::default(),
+            ready: true,
+            terminating: false,
+            connected: false,
+            valkey: Valkey::Unknown,
+            view: None,
+            busy: false,
+            answer: None,
+        }
+    }
+
+    fn read() -> Option<NodeView> {
+        Some(NodeView { read_at: Timestamp::UNIX_EPOCH, summary: ViewSummary::default(), nodes: Vec::new() })
+    }
+
+    fn returning(pods: Vec<PodSeen>, new_leader: bool) -> bool {
+        let line = LineFacts { returning: new_leader, ..LineFacts::default() };
+        are_returning(&Observation {
+            line,
+            nodes: Some(NodesSeen { pods, ..NodesSeen::default() }),
+            ..Default::default()
+        })
+    }
+
+    #[test]
+    fn a_new_leader_knows_the_nodes_once_it_has_heard_and_read_every_one() {
+        assert!(returning(vec![answering(read()), silent()], true));
+        assert!(returning(vec![answering(read()), answering(None)], true), "heard, and what it sees is not read yet");
+        assert!(!returning(vec![answering(read()), answering(read())], true));
+        assert!(
+            !returning(vec![answering(None), silent()], false),
+            "it has led for a while: whoever is silent is missed"
+        );
+    }
+
+    #[test]
+    fn a_node_that_is_down_or_going_is_not_waited_for() {
+        let down = Valkey::Down { since: Timestamp::UNIX_EPOCH, node_id: None };
+        assert!(!returning(vec![PodSeen { connected: true, valkey: down, ..silent() }], true));
+        assert!(!returning(vec![PodSeen { terminating: true, ..silent() }], true));
     }
 }

@@ -86,7 +86,9 @@ fn contact(pod: &PodFacts, known: Option<&SidecarState>, returning: bool, now: T
         Some(known) if known.connected => Contact::Connected,
         None if returning => Contact::Unknown,
         Some(SidecarState { lost: Some(lost), .. }) if now.as_second() - lost.as_second() < BLINK => Contact::Unknown,
-        _ if !pod.running || now.as_second() - pod.created < PATIENCE => Contact::Awaited,
+        _ if now.as_second() - pod.created < PATIENCE => Contact::Awaited,
+        // Whoever was heard runs, whether or not its node could still tell.
+        None if !pod.running => Contact::Awaited,
         _ => Contact::Missing,
     }
 }

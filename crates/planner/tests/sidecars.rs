@@ -104,6 +104,18 @@ fn a_young_or_missing_pod_is_waited_for() {
 }
 
 #[test]
+fn a_sidecar_that_was_heard_is_missed_even_if_its_node_never_said_that_the_pod_runs() {
+    let mut sidecars = all(9_000);
+    sidecars[2].connected = false;
+    let mut observation = observed(6, sidecars);
+    observation.pods[2].running = false;
+    let (value, reason, _) = said(&published(&observation, None));
+    assert_eq!((value.as_str(), reason.as_str()), ("False", "SidecarsDisconnected"));
+    observation.line.sidecars.remove(2);
+    assert_eq!(said(&published(&observation, None)).1, "SidecarsConnecting", "it was never heard and may be starting");
+}
+
+#[test]
 fn a_heartbeat_alone_changes_nothing_in_the_status() {
     let before = published(&observed(6, all(9_000)), None);
     assert_eq!(published(&observed(6, all(9_500)), Some(&before)), before);

@@ -15,7 +15,7 @@ use std::{
 /// The agent beside a Valkey server: it renders valkey.conf before the server starts, applies changed settings to the
 /// running server, answers the pod's probes and hands a primary over before its pod stops.
 #[derive(Debug, Parser)]
-#[command(name = "valkey-sidecar", version)]
+#[command(name = "valkey-sidecar", version = crate::version::VERSION)]
 pub struct Arguments {
     #[command(subcommand)]
     pub command: Command,

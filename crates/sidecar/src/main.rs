@@ -14,6 +14,7 @@ mod logging;
 mod sentence;
 mod settings;
 mod state;
+mod version;
 mod vigil;
 mod voters;
 

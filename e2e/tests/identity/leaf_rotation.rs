@@ -1,6 +1,6 @@
 //! A short-lived leaf is replaced again and again: every sidecar takes each new one, nothing restarts, and none is ever let expire.
 
-use crate::stored::{all_show, another_leaf, connected, leaf};
+use crate::stored::{all_show, another_leaf, connected, leaf, transitions};
 use anyhow::Result;
 use e2e::{Cluster, Scenario, Test, cluster};
 use k8s_openapi::jiff::Timestamp;
@@ -47,13 +47,6 @@ async fn interruptions(test: &Test) -> Result<Vec<usize>> {
         counts.push(log.lines().filter(|line| line.contains(BROKEN)).count());
     }
     Ok(counts)
-}
-
-/// When the conditions that a rotation must not touch last changed.
-async fn transitions(poc: &Cluster<'_>) -> Result<Vec<String>> {
-    let found = poc.get().await?;
-    let moment = |name| cluster::condition(&found, name).map(|condition| condition.last_transition_time.0.to_string());
-    Ok(["Ready", "SidecarsConnected"].into_iter().filter_map(moment).collect())
 }
 
 #[test]

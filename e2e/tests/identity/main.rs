@@ -3,8 +3,10 @@
 
 mod drift;
 mod first_issue;
+mod leader_moves;
 mod leaf_rotation;
 mod lost_root;
 mod own_root;
 mod repair;
 mod stored;
+mod workload_api;

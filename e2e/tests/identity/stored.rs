@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use api::certificates::{ValkeyCA, ValkeyCertificateBinding, ValkeyCertificateBundle, names};
 use api::names as common;
-use e2e::{Cluster, Test, Verdict, operator};
+use e2e::{Cluster, Test, Verdict, cluster, operator};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::jiff::Timestamp;
@@ -144,4 +144,11 @@ pub async fn connected(cluster: &Cluster<'_>, pods: usize) -> Result<()> {
     let sidecars = cluster.get().await?.status.and_then(|status| status.sidecars);
     ensure!(sidecars == Some(format!("{pods}/{pods}")), "{sidecars:?}");
     Ok(())
+}
+
+/// When the conditions that a rotation must not touch last changed.
+pub async fn transitions(poc: &Cluster<'_>) -> Result<Vec<String>> {
+    let found = poc.get().await?;
+    let moment = |name| cluster::condition(&found, name).map(|condition| condition.last_transition_time.0.to_string());
+    Ok(["Ready", "SidecarsConnected"].into_iter().filter_map(moment).collect())
 }

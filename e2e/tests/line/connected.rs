@@ -3,8 +3,6 @@
 use anyhow::{Context, Result, ensure};
 use api::cluster::{PodStatus, ValkeyCluster};
 use e2e::{Cluster, Test, Verdict, cluster, operator};
-use k8s_openapi::api::core::v1::Pod;
-use kube::{Api, ResourceExt, api::ListParams};
 use std::time::Duration;
 
 /// A connection after a change of leader: the sidecars' back-off, and a busy machine.
@@ -27,13 +25,6 @@ pub async fn all_connected(cluster: &Cluster<'_>, pods: usize) -> Result<Vec<Pod
 pub fn since(cluster: &ValkeyCluster) -> String {
     let found = cluster::condition(cluster, "SidecarsConnected");
     found.map(|condition| condition.last_transition_time.0.to_string()).unwrap_or_default()
-}
-
-pub async fn operator_pods(test: &Test) -> Result<Vec<String>> {
-    let pods = Api::<Pod>::namespaced(test.client(), &operator::namespace());
-    let selection = ListParams::default().labels("app.kubernetes.io/component=operator");
-    let pods = pods.list(&selection).await.context("list the operator's pods")?.items;
-    Ok(pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none()).map(ResourceExt::name_any).collect())
 }
 
 /// One of the operator's metrics, as a pod of it shows; the sum when it has labels.

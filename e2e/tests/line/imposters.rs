@@ -1,10 +1,12 @@
 //! Sidecars that are not who they say: each has something real of a cluster and is turned away with the reason. The last one is
 //! real in everything and is let in, so that the others are known to fail for their own reasons.
 
-use crate::connected::{all_connected, operator_pods};
+use crate::connected::all_connected;
 use anyhow::{Context, Result, ensure};
 use api::names::{self, LINE_AUDIENCE};
-use e2e::{Cluster, Scenario, Test, Verdict, forward::Forward, operator, test::PATIENCE, workload};
+use e2e::{
+    Cluster, Scenario, Test, Verdict, forward::Forward, operator, replicas::operator_pods, test::PATIENCE, workload,
+};
 use k8s_openapi::api::{
     authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec, TokenReview, TokenReviewSpec},
     core::v1::{Pod, Secret, ServiceAccount},

@@ -7,5 +7,6 @@ mod imposters;
 mod leader;
 mod neighbours;
 mod node_cut;
+mod older_sidecars;
 mod operator_gone;
 mod without_line;

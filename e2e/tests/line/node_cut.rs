@@ -1,8 +1,8 @@
 //! A node off the network: its sidecars are reported as missing, by name, and are back when it is.
 
-use crate::connected::{all_connected, operator_pods};
+use crate::connected::all_connected;
 use anyhow::{Context, Result, ensure};
-use e2e::{Cluster, Scenario, Test, operator};
+use e2e::{Cluster, Scenario, Test, operator, replicas::operator_pods};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, ResourceExt};
 use serde_json::json;

@@ -1,15 +1,14 @@
 //! The operator restarts, or is gone for a while: its sidecars come back by themselves, and nothing is said that is not so.
 
-use crate::connected::{all_connected, connections, operator_pods, since};
+use crate::connected::{all_connected, connections, since};
 use anyhow::{Context, Result, ensure};
 use e2e::{
     Cluster, Scenario,
     cluster::lives,
     measurement,
-    operator::{self, StoppedOperator},
+    operator::StoppedOperator,
+    replicas::{delete, operator_pods},
 };
-use k8s_openapi::api::core::v1::Pod;
-use kube::Api;
 use serde_json::json;
 use std::time::{Duration, Instant};
 
@@ -22,8 +21,7 @@ fn sidecars_return_after_the_operator_restarts_or_was_gone() -> Result<()> {
         let (before, lived) = (cluster.get().await?, lives(&cluster.pods().await?));
 
         let first = operator_pods(test).await?.pop().context("the operator has a pod")?;
-        let pods = Api::<Pod>::namespaced(test.client(), &operator::namespace());
-        pods.delete(&first, &Default::default()).await.context("delete the operator's pod")?;
+        delete(test, &first).await?;
         let began = Instant::now();
         let second = test.wait_for("another pod of the operator", e2e::test::PATIENCE, async || {
             let other = operator_pods(test).await?.into_iter().find(|pod| *pod != first);

@@ -60,7 +60,15 @@ impl Installation {
 
     /// The right leaf of a cluster, for a client of the test's own.
     pub fn identity(&self, namespace: &str, cluster: &str) -> Result<Identity> {
-        let scope = Scope::cluster(namespace, cluster)?;
+        self.identity_of(Scope::cluster(namespace, cluster)?)
+    }
+
+    /// The operator's, for a server of the test's own.
+    pub fn operator_identity(&self) -> Result<Identity> {
+        self.identity_of(Scope::operator("valkey-system")?)
+    }
+
+    fn identity_of(&self, scope: Scope) -> Result<Identity> {
         let leaf = self.intermediate(&scope)?.leaf(&scope.identity(), HOUR, Timestamp::now(), &SystemRandomness)?;
         let chain = CertificateDer::pem_slice_iter(leaf.chain_pem.as_bytes()).collect::<Result<_, _>>()?;
         Ok(Identity { chain, key: PrivateKeyDer::from_pem_slice(leaf.key_pem.as_bytes())? })

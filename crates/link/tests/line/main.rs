@@ -6,6 +6,8 @@ mod abuse;
 mod certificates;
 mod conversation;
 mod leadership;
+mod newer_operator;
+mod newer_sidecar;
 mod operator;
 mod raw;
 mod refusals;

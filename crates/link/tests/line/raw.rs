@@ -89,11 +89,15 @@ impl tower_service::Service<HttpRequest<Body>> for Channel {
     }
 }
 
-pub async fn client(address: SocketAddr, identity: Option<Identity>) -> Result<LineClient<Channel>> {
+pub async fn channel(address: SocketAddr, identity: Option<Identity>) -> Result<Channel> {
     let stream = tls(address, identity).await?;
     let (sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await?;
     tokio::spawn(connection);
-    Ok(LineClient::with_origin(Channel(sender), "https://operator".parse()?))
+    Ok(Channel(sender))
+}
+
+pub async fn client(address: SocketAddr, identity: Option<Identity>) -> Result<LineClient<Channel>> {
+    Ok(LineClient::with_origin(channel(address, identity).await?, "https://operator".parse()?))
 }
 
 /// A heartbeat with these words and this token.

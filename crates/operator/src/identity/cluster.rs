@@ -20,12 +20,15 @@ use planner::PodFacts;
 use serde_json::{Value, json};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
+use tokio::time::timeout;
 
 /// A Secret that is gone is noticed within this time, or longer where there are very many clusters.
 const QUIET: Duration = Duration::from_secs(30);
 const PER_CLUSTER: Duration = Duration::from_millis(100);
 /// After something went wrong, while an orchestration postpones a change, and until there is a root.
 const SOON: Duration = Duration::from_secs(2);
+/// What the leader's first look at the root may take.
+const FIRST_LOOK: Duration = Duration::from_secs(1);
 const DAY: u64 = 24 * 60 * 60;
 
 /// What a look at the cluster needs to know.
@@ -43,7 +46,7 @@ impl Identities {
         if !self.settings.built_in || cluster.metadata.deletion_timestamp.is_some() {
             return IdentityFacts { ready: Ok(()), look_again: QUIET };
         }
-        let Some(in_force) = self.in_force.borrow().clone() else { return self.without_root() };
+        let Some(in_force) = self.root_in_force().await else { return self.without_root() };
         match self.look(cluster, pods, &in_force).await {
             Ok(facts) => facts,
             Err(error) => {
@@ -61,6 +64,15 @@ impl Identities {
     /// The cluster is gone.
     pub fn forget(&self, cluster: &crate::cache::ClusterName) {
         self.memories.forget(cluster);
+    }
+
+    /// A leader that has just begun finds the root in a moment: until then nothing needs to be said about it.
+    async fn root_in_force(&self) -> Option<Arc<InForce>> {
+        let mut changes = self.in_force.subscribe();
+        if self.trouble.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
+            let _ = timeout(FIRST_LOOK, changes.wait_for(Option::is_some)).await;
+        }
+        changes.borrow().clone()
     }
 
     fn without_root(&self) -> IdentityFacts {

@@ -16,6 +16,13 @@ const REPORTS: usize = 8;
 /// How long after taking the lead sidecars may be on their way back: ten thousand need 15 s.
 const RETURN: Duration = Duration::from_secs(20);
 
+/// A connection that is open beside a newer one of the same pod.
+#[derive(Clone, Debug)]
+pub struct OlderConnection {
+    number: u64,
+    certificate: pki::LeafFacts,
+}
+
 /// What is known of one pod's sidecar.
 #[derive(Clone, Debug)]
 pub struct SidecarFacts {
@@ -25,6 +32,8 @@ pub struct SidecarFacts {
     pub streaming: bool,
     /// Number of the newest connection.
     pub connection: u64,
+    /// What is left if that one ends first; the newest last.
+    older: Vec<OlderConnection>,
     /// The same number for as long as there was always a connection: a change of certificates is no absence.
     pub presence: u64,
     pub connected_since: Timestamp,
@@ -95,25 +104,27 @@ impl Roster {
                 facts.reports.pop_front();
             }
         });
-        if known {
+        if known.is_some() {
             self.look_at(pod);
         }
     }
 
     /// One of a pod's connections ended; an older one than the newest is no news.
     pub fn disconnected(&self, sidecar: &Sidecar) {
-        let uid = &sidecar.pod.pod_uid;
-        let newest = self.of_pod(uid).is_some_and(|facts| facts.connection == sidecar.connection);
-        let lose = |facts: &mut SidecarFacts| {
-            (facts.connected, facts.streaming, facts.lost) = (false, false, Some(Timestamp::now()));
-        };
-        if newest && self.change(uid, lose) {
+        let end = |facts: &mut SidecarFacts| facts.end(sidecar.connection, Timestamp::now());
+        if self.change(&sidecar.pod.pod_uid, end) == Some(true) {
             self.look_at(&sidecar.pod);
         }
     }
 
+    /// How long the one that was silent longest has been.
+    pub fn longest_silence(&self, now: Timestamp) -> Option<Duration> {
+        let oldest = self.lock().by_pod.values().map(|facts| facts.last_heartbeat).min()?;
+        Some(now.duration_since(oldest).try_into().unwrap_or_default())
+    }
+
     pub fn streaming(&self, pod_uid: &str, streaming: bool) {
-        self.change(pod_uid, |facts| facts.streaming = streaming);
+        let _unknown = self.change(pod_uid, |facts| facts.streaming = streaming);
     }
 
     /// Forgets pods of one scope whose clusters are gone.
@@ -130,14 +141,9 @@ impl Roster {
         self.lock().by_pod.retain(|_, facts| !gone(facts));
     }
 
-    fn change(&self, pod_uid: &str, change: impl FnOnce(&mut SidecarFacts)) -> bool {
-        let mut contents = self.lock();
-        let facts = contents.by_pod.get_mut(pod_uid);
-        let known = facts.is_some();
-        if let Some(facts) = facts {
-            change(Arc::make_mut(facts));
-        }
-        known
+    /// None when the pod is not known.
+    fn change<T>(&self, pod_uid: &str, change: impl FnOnce(&mut SidecarFacts) -> T) -> Option<T> {
+        self.lock().by_pod.get_mut(pod_uid).map(|facts| change(Arc::make_mut(facts)))
     }
 
     fn look_at(&self, pod: &ProvenPod) {
@@ -146,6 +152,31 @@ impl Roster {
 
     fn lock(&self) -> MutexGuard<'_, Contents> {
         self.contents.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl SidecarFacts {
+    /// Takes the end of a connection in; whether it is news. The next older one that is still open takes the place of the newest.
+    fn end(&mut self, connection: u64, now: Timestamp) -> bool {
+        if self.connection != connection {
+            self.older.retain(|older| older.number != connection);
+            return false;
+        }
+        match self.older.pop() {
+            Some(older) => (self.connection, self.certificate) = (older.number, older.certificate),
+            None => (self.connected, self.streaming, self.lost) = (false, false, Some(now)),
+        }
+        true
+    }
+
+    /// The connections that stay open beside this one. Only those that were heard before a newer one: what comes later on an older
+    /// one may be the last word of a connection whose end is known already.
+    fn beside(&self, connection: u64) -> Vec<OlderConnection> {
+        let mut older = self.older.clone();
+        if self.connection < connection {
+            older.push(OlderConnection { number: self.connection, certificate: self.certificate.clone() });
+        }
+        older
     }
 }
 
@@ -159,6 +190,7 @@ fn next(before: Option<&SidecarFacts>, sidecar: &Sidecar, beat: HeartbeatRequest
         connected: true,
         streaming: same.is_some_and(|before| before.streaming),
         connection: same.map_or(sidecar.connection, |before| before.connection),
+        older: present.map(|before| before.beside(sidecar.connection)).unwrap_or_default(),
         presence: present.map_or(sidecar.connection, |before| before.presence),
         connected_since: present.map_or(now, |before| before.connected_since),
         lost: None,

@@ -83,6 +83,51 @@ fn the_end_of_an_older_connection_is_no_news() {
 }
 
 #[test]
+fn a_pod_whose_newer_connection_ends_first_is_connected_by_the_older_one() {
+    let mut kept = Kept::new();
+    kept.roster.heartbeat(&sidecar(1, "a"), beat(Role::Primary, 1));
+    kept.roster.heartbeat(&sidecar(2, "b"), beat(Role::Primary, 1));
+    kept.looks();
+    kept.roster.disconnected(&sidecar(2, "b"));
+    assert!(kept.facts().connected && kept.facts().lost.is_none());
+    assert_eq!((kept.facts().connection, kept.facts().certificate.thumbprint.as_str()), (1, "a"));
+    assert_eq!((kept.facts().presence, kept.looks()), (1, 1), "it shows the former certificate again");
+    kept.roster.disconnected(&sidecar(1, "a"));
+    assert!(!kept.facts().connected && kept.looks() == 1);
+}
+
+#[test]
+fn a_connection_that_has_ended_does_not_stand_in_for_the_newest() {
+    let kept = Kept::new();
+    for (connection, certificate) in [(1, "a"), (2, "b"), (3, "c")] {
+        kept.roster.heartbeat(&sidecar(connection, certificate), beat(Role::Primary, 1));
+    }
+    kept.roster.disconnected(&sidecar(2, "b"));
+    // Its last words may be heard after its end.
+    kept.roster.heartbeat(&sidecar(2, "b"), beat(Role::Primary, 1));
+    kept.roster.disconnected(&sidecar(3, "c"));
+    assert_eq!((kept.facts().connected, kept.facts().connection), (true, 1));
+    kept.roster.disconnected(&sidecar(1, "a"));
+    assert!(!kept.facts().connected);
+}
+
+#[test]
+fn the_longest_silence_is_that_of_the_pod_heard_first() {
+    let kept = Kept::new();
+    let now = Timestamp::now();
+    assert_eq!(kept.roster.longest_silence(now), None);
+    kept.roster.heartbeat(&sidecar(1, "a"), beat(Role::Primary, 1));
+    let mut other = sidecar(2, "a");
+    other.pod.pod_uid = "other".into();
+    kept.roster.heartbeat(&other, beat(Role::Primary, 1));
+    kept.roster.disconnected(&sidecar(1, "a"));
+    let heard = kept.facts().last_heartbeat;
+    let minute = k8s_openapi::jiff::SignedDuration::from_mins(1);
+    assert_eq!(kept.roster.longest_silence(heard + minute), Some(Duration::from_secs(60)), "whether connected or not");
+    assert_eq!(kept.roster.longest_silence(heard - minute), Some(Duration::ZERO), "a clock that was set back");
+}
+
+#[test]
 fn a_report_that_is_repeated_is_kept_once_and_few_are_kept() {
     let mut kept = Kept::new();
     let report = |id: usize| ReportRequest { event_id: id.to_string(), ..ReportRequest::default() };

@@ -7,6 +7,7 @@ use super::proof::TokenProof;
 use crate::metrics::Metrics;
 use crate::stop::Stop;
 use k8s_openapi::api::authentication::v1::TokenReview;
+use k8s_openapi::jiff::Timestamp;
 use kube::{Api, Client};
 use link::Current;
 use link::server::{Leadership, Limits, Server, ServerParts};
@@ -45,6 +46,8 @@ pub async fn serve(
     stop: Stop,
 ) {
     let (client, credentials, metrics) = shown;
+    let heard = line.roster.clone();
+    metrics.watch_silence(move || heard.longest_silence(Timestamp::now()).unwrap_or_default().as_secs_f64());
     let proof = TokenProof::new(Api::<TokenReview>::all(client), line.territory.clone(), metrics.clone());
     let desk = Desk {
         roster: line.roster.clone(),

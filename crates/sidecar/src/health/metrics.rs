@@ -1,18 +1,12 @@
 //! The sidecar's own metrics in Prometheus' text format. Pure; what Valkey itself measures is the exporter's matter.
 
 use super::disk::Disk;
-use crate::{configuration::append_only::Progress, line::status::LineStatus, state::State};
+use crate::{configuration::append_only::Progress, line::status::LineStatus, state::State, version::VERSION};
 use std::fmt::{Display, Write};
 
 pub fn text(state: &State, disk: Option<Disk>) -> String {
     let mut text = String::new();
-    family(
-        &mut text,
-        "build_info",
-        "gauge",
-        "The sidecar's version.",
-        [(label("version", env!("CARGO_PKG_VERSION")), 1)],
-    );
+    family(&mut text, "build_info", "gauge", "The sidecar's version.", [(label("version", VERSION), 1)]);
     single(&mut text, "conf_rendered", "1 once valkey.conf is in place.", state.rendered);
     single(&mut text, "settings_valid", "0 while settings.json cannot be used.", state.settings_problem.is_none());
     let settled = state.settled_run.is_some() && state.apply_problem.is_none();

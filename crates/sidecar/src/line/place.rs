@@ -1,6 +1,6 @@
 //! Who this sidecar is on the line and whom it dials, from the settings and the pod. Pure.
 
-use crate::arguments::PodArguments;
+use crate::{arguments::PodArguments, version::VERSION};
 use api::node_settings::NodeSettings;
 use link::contract::Sender;
 use pki::{InvalidSpiffeId, SpiffeId, identity::Naming};
@@ -38,7 +38,7 @@ impl Place {
             cluster_uid: cluster_uid.clone(),
             pod: pod.pod_name.clone(),
             pod_uid: pod_uid.clone(),
-            sidecar_version: env!("CARGO_PKG_VERSION").to_owned(),
+            sidecar_version: VERSION.to_owned(),
         };
         let workload_api = line.workload_api_socket.as_ref().map(|text| text.parse()).transpose();
         let workload_api = workload_api
