@@ -89,7 +89,7 @@ async fn readable(cluster: &ValkeyCluster, context: &Context) -> Result<Action, 
 fn conduct(commands: Vec<PodCommand>, report: &Report, observation: &Observation, context: &Context) {
     let Some(decision) = &report.nodes else { return };
     let identity = &observation.cluster;
-    context.recent.change(&identity.uid, |memory| memory.decided = Some(decision.into()));
+    context.recent.change(&identity.uid, |memory| memory.decided(decision));
     if commands.is_empty() && decision.orchestration.is_none() && decision.look_again.is_none() {
         return context.conductor.rest(&identity.uid, &observation.pods);
     }

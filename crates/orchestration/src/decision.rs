@@ -118,6 +118,8 @@ impl Reason {
 /// A transition worth an Event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
+    /// The orchestration it is about: a second failover is told like the first.
+    pub about: String,
     pub warning: bool,
     pub reason: &'static str,
     pub message: String,
