@@ -26,7 +26,8 @@ pub async fn run(desk: &mut Desk<'_>, start: Start) -> Work {
         }
         sleep(POLL).await;
     }
-    Err(Stop::Late("the gate is open, and Valkey has not come up yet".into()))
+    let waits = desk.context.shared.lock().boot.clone().filter(|boot| boot.waiting).map(|boot| boot.reason);
+    Err(Stop::Late(waits.unwrap_or_else(|| "the gate is open, and Valkey has not come up yet".into())))
 }
 
 async fn runs(desk: &Desk<'_>) -> bool {
