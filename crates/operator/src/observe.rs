@@ -17,7 +17,11 @@ use planner::{
     SidecarState, asked_for, expected_keys,
 };
 use serde_json::Value;
+use std::time::Duration;
+use tokio::time::timeout;
 
+/// A look at a cluster, and with it a failover, is not held up longer than this by an API server that does not answer.
+const LOOKUP: Duration = Duration::from_secs(3);
 /// A StatefulSet younger than this has not had time to fail.
 const GRACE_SECONDS: i64 = 1;
 
@@ -99,9 +103,10 @@ async fn look_for(key: ChildKey, namespace: &str, context: &Context) -> Option<(
         return Some((key, Observed::NotInstalled));
     }
     let api = resources::children(&context.client, key.kind, Some(namespace));
-    let observed = match api.get_opt(&key.name).await {
-        Ok(found) => Observed::Object(resources::plain(key.kind, found?)),
-        Err(error) => Observed::Unknown(error.to_string()),
+    let observed = match timeout(LOOKUP, api.get_opt(&key.name)).await {
+        Ok(Ok(found)) => Observed::Object(resources::plain(key.kind, found?)),
+        Ok(Err(error)) => Observed::Unknown(error.to_string()),
+        Err(_) => Observed::Unknown(format!("the API server gave no answer within {LOOKUP:?}")),
     };
     Some((key, observed))
 }
@@ -126,8 +131,8 @@ async fn look_for_pods(observation: &mut Observation, context: &Context) {
 
 async fn lost_pods(missing: &[String], observation: &Observation, context: &Context) -> Vec<PodFacts> {
     let api = resources::pods(&context.client, &observation.cluster.namespace);
-    let found = join_all(missing.iter().map(|name| api.get_opt(name))).await;
-    let pods = found.into_iter().filter_map(|answer| answer.ok().flatten());
+    let found = join_all(missing.iter().map(|name| timeout(LOOKUP, api.get_opt(name)))).await;
+    let pods = found.into_iter().filter_map(|answer| answer.ok()?.ok().flatten());
     let ours = pods.filter(|pod| entry::pod(pod).is_some_and(|entry| entry.cluster.name == observation.cluster.name));
     ours.map(|pod| PodFacts::of(&pod)).collect()
 }
@@ -174,7 +179,7 @@ async fn newest_event(
     let api: Api<Event> = Api::namespaced(context.client.clone(), &observation.cluster.namespace);
     let selection = ListParams::default().fields(&format!("involvedObject.uid={uid}"));
     // Unreadable Events mean that the cause stays unknown; that something is missing is told anyway.
-    let events = api.list(&selection).await.ok()?;
+    let events = timeout(LOOKUP, api.list(&selection)).await.ok()?.ok()?;
     let fitting =
         events.items.iter().filter(|event| event.reason.as_deref().is_some_and(|reason| reasons.contains(&reason)));
     let newest = fitting.max_by_key(|event| seconds(event))?;
