@@ -4,7 +4,7 @@
 use crate::action::{Action, FailoverMode, PodCommand};
 use crate::decision::Reason;
 use crate::limits::{self, age};
-use crate::observation::{Boot, Outcome, Valkey};
+use crate::observation::{Boot, Following, NodeFacts, Outcome, Valkey};
 use crate::picture::{Member, Picture};
 use crate::proposal::{Proposal, command};
 use crate::record::{Kind, Step};
@@ -123,7 +123,7 @@ fn verdict(picture: &Picture, death: &Death, lacking: &mut usize, owners: usize)
     {
         return Verdict::Do(gates::open(&member, "another node owns its slots now"));
     }
-    if let Some((member, _)) = with_data
+    if let Some((member, _)) = with_data.filter(|(member, _)| !objected(member))
         && (continuous(picture, death).is_empty() || *lacking > 0)
     {
         *lacking = lacking.saturating_sub(1);
@@ -139,6 +139,12 @@ fn verdict(picture: &Picture, death: &Death, lacking: &mut usize, owners: usize)
         return Verdict::Wait(format!("the cluster's own election for {}", name(picture, death)));
     }
     promote(picture, death)
+}
+
+/// Its sidecar refused to let it through: a replica that answers has more than this node would load.
+fn objected(member: &Member) -> bool {
+    let answer = member.pod.answer.as_ref().filter(|answer| matches!(answer.action, Action::OpenGate(..)));
+    answer.is_some_and(|answer| matches!(answer.outcome, Outcome::Refused(_)))
 }
 
 fn promote(picture: &Picture, death: &Death) -> Verdict {
@@ -187,14 +193,21 @@ fn candidates<'a>(picture: &Picture<'a>, death: &Death) -> Vec<Member<'a>> {
     able
 }
 
-/// Candidates that ran when the primary died, so they have what it had.
+/// Candidates that followed the primary until it died, so they have what it had.
 fn continuous<'a>(picture: &Picture<'a>, death: &Death) -> Vec<Member<'a>> {
     let mut able = candidates(picture, death);
-    able.retain(|member| {
-        let started = member.facts().and_then(|facts| facts.started_at);
-        started.is_none_or(|started| age(death.since, started) >= limits::TOGETHER)
-    });
+    able.retain(|member| member.facts().is_some_and(|facts| followed_to_the_end(picture, facts, death)));
     able
+}
+
+/// A primary that is cut off serves for another node timeout, and what it then acknowledges its replica does not have.
+fn followed_to_the_end(picture: &Picture, facts: &NodeFacts, death: &Death) -> bool {
+    match facts.following {
+        Following::Now => true,
+        Following::Never => false,
+        Following::Until(lost) => age(death.since, lost) < picture.wanted.node_timeout + limits::TOGETHER,
+        Following::Untold => facts.started_at.is_none_or(|started| age(death.since, started) >= limits::TOGETHER),
+    }
 }
 
 fn tried(candidate: &Member, now: Timestamp) -> bool {

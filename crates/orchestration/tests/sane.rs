@@ -49,6 +49,7 @@ fn facts(number: u32, role: Role, keys: u64, slots: &SlotSet) -> NodeFacts {
         replication_offset: 5,
         replication_id: Some("history".to_owned()),
         primary: None,
+        following: orchestration::Following::Untold,
         primary_link_up: false,
         keys,
         started_at: None,

@@ -152,3 +152,22 @@ fn a_handed_over_shard_never_leaves_the_record_whatever_the_age_of_the_words() -
     }
     Ok(())
 }
+
+#[test]
+fn a_replica_that_was_restarted_too_does_not_take_over_from_a_primary_that_has_more_on_its_disk() -> Outcome {
+    for seed in 0..5 {
+        let mut stage = formed(seed, &[Setup { kubernetes_nodes: 6, ..Setup::default() }])?;
+        let primary = primary_of(&stage, 0);
+        let replica = replica_of(&stage, &primary);
+        stage.world.cut.insert(stage.world.pods[&replica].kubernetes_node.clone());
+        stage.run(100)?;
+        assert!((1_000..1_200).all(|key| stage.world.write("cache", key)));
+        let acknowledged = stage.world.acknowledged.clone();
+        stage.world.replace(&replica, 1_000);
+        stage.world.replace(&primary, 3_600);
+        stage.world.cut.clear();
+        stage.world.acknowledged = acknowledged;
+        ends_whole(&mut stage, 60_000).map_err(|error| format!("seed {seed}: {error}"))?;
+    }
+    Ok(())
+}
