@@ -90,31 +90,6 @@ pub enum Reason {
     UnsafePlan,
 }
 
-impl Reason {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Reason::AllSlotsCovered => "AllSlotsCovered",
-            Reason::SlotsMissing => "SlotsMissing",
-            Reason::PrimaryDown => "PrimaryDown",
-            Reason::AllReplicasInSync => "AllReplicasInSync",
-            Reason::ReplicasMissing => "ReplicasMissing",
-            Reason::ReplicasSyncing => "ReplicasSyncing",
-            Reason::ViewsEqual => "ViewsEqual",
-            Reason::ViewsDiffer => "ViewsDiffer",
-            Reason::NotFormed => "NotFormed",
-            Reason::NotHeard => "NotHeard",
-            Reason::AsExpected => "AsExpected",
-            Reason::ForeignNode => "ForeignNode",
-            Reason::DuplicateNode => "DuplicateNode",
-            Reason::UnknownNode => "UnknownNode",
-            Reason::ShardLost => "ShardLost",
-            Reason::MajorityLost => "MajorityLost",
-            Reason::NotSupportedYet => "NotSupportedYet",
-            Reason::UnsafePlan => "UnsafePlan",
-        }
-    }
-}
-
 /// A transition worth an Event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {

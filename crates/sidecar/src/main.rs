@@ -11,7 +11,6 @@ mod handover;
 mod health;
 mod line;
 mod logging;
-mod sentence;
 mod settings;
 mod state;
 mod vigil;

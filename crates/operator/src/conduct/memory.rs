@@ -80,7 +80,7 @@ impl NodeMemory {
         match (said, heard(&sidecar.beat, sidecar.last_heartbeat)) {
             (Some((at, state, view)), heard) if state.condition() != Condition::Down => {
                 let older = if let Word::State(_, _, view) = heard { view } else { None };
-                Word::State(at, state, view.or(older))
+                Word::State(at, Box::new(state), view.or(older))
             }
             (_, heard) => heard,
         }
@@ -92,7 +92,7 @@ enum Word {
     Unclear,
     Down,
     Waiting(Boot),
-    State(Timestamp, NodeState, Option<ClusterView>),
+    State(Timestamp, Box<NodeState>, Option<ClusterView>),
 }
 
 fn heard(beat: &HeartbeatRequest, at: Timestamp) -> Word {
@@ -104,7 +104,7 @@ fn heard(beat: &HeartbeatRequest, at: Timestamp) -> Word {
         Some(state) => match state.condition() {
             Condition::Down => Word::Down,
             Condition::Starting | Condition::Hung => Word::Unclear,
-            _ => Word::State(at, state.clone(), beat.view.clone()),
+            _ => Word::State(at, Box::new(state.clone()), beat.view.clone()),
         },
     }
 }
