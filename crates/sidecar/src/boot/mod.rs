@@ -16,5 +16,5 @@ pub mod status;
 mod stop_note;
 
 pub use gate::Gate;
-pub use keeper::{Keeper, Places};
+pub use keeper::{Complaints, Keeper, Places};
 pub use stop_note::StopNote;
