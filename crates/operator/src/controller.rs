@@ -11,7 +11,7 @@ use crate::metrics::Metrics;
 use crate::recent::Recent;
 use crate::reconcile::{Error, reconcile};
 use crate::stop::Stop;
-use crate::watch::{Guarded, Watches};
+use crate::watch::{Guarded, Watches, name_of};
 use futures::channel::mpsc::{UnboundedReceiver, unbounded};
 use futures::{FutureExt, StreamExt};
 use kube::runtime::applier;
@@ -96,6 +96,8 @@ impl Scope {
                 if forgetting.recent.keep_up_to(known.len(), uids) {
                     forgetting.line.roster.keep_clusters(scope.as_deref(), &uids());
                     forgetting.conductor.keep_clusters(&uids());
+                    let names = known.state().iter().map(|cluster| name_of(cluster)).collect::<Vec<_>>();
+                    forgetting.identities.keep_clusters(scope.as_deref(), &names);
                 }
                 futures::future::ready(())
             })

@@ -6,6 +6,10 @@ use api::node_settings::NODE_TIMEOUT;
 use k8s_openapi::jiff::Timestamp;
 use manifests::ValidatedCluster;
 use orchestration::{Decision, FindingKind, Orchestration, PodCommand, PodSeen, Queued, ShardStatus, Wanted};
+use std::time::Duration;
+
+/// How often a paused cluster is looked at while something is to be done about it.
+const WATCHING: Duration = Duration::from_secs(2);
 
 /// What the line knows of the nodes, and what the status last recorded of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,6 +50,15 @@ fn refusal(violation: &orchestration::Violation) -> orchestration::Finding {
         reason: orchestration::Reason::UnsafePlan,
         message: format!("a plan was dropped because it would endanger data, please report this: {violation}"),
     }
+}
+
+/// A paused cluster is looked at and told nothing else; what would be done is not begun, so it is not told as begun either.
+pub fn only_watch(decision: &mut Decision, commands: &mut Vec<PodCommand>, seen: &NodesSeen) {
+    commands.retain(|command| command.action.is_reading());
+    decision.events.clear();
+    decision.orchestration.clone_from(&seen.running);
+    decision.queue.clone_from(&seen.queue);
+    decision.look_again = decision.look_again.map(|soon| soon.max(WATCHING));
 }
 
 /// A leader that has just begun has not heard everybody: what was true before stands until it has.
