@@ -10,6 +10,7 @@ pub use send::Errand;
 pub use zones::Zones;
 
 use crate::line::{Line, SidecarFacts};
+use k8s_openapi::jiff::Timestamp;
 use memory::NodeMemory;
 use orchestration::{PodSeen, Valkey};
 use planner::PodFacts;
@@ -33,7 +34,7 @@ impl Conductor {
 
     /// What is known of a cluster's pods and their nodes now; pods that are gone are forgotten.
     pub fn seen(&self, cluster_uid: &str, pods: &[PodFacts], zones: Vec<Option<String>>) -> Vec<PodSeen> {
-        let mut clusters = self.clusters();
+        let (mut clusters, now) = (self.clusters(), Timestamp::now());
         let nodes = clusters.entry(cluster_uid.to_owned()).or_default();
         nodes.retain(|uid, memory| {
             let kept = memory.busy || pods.iter().any(|pod| pod.uid == *uid);
@@ -46,7 +47,7 @@ impl Conductor {
             let sidecar = self.line.roster.of_pod(&pod.uid);
             // A pod that is left over from an earlier cluster of this name says nothing about this one.
             let sidecar = sidecar.filter(|facts| facts.pod.cluster_uid == cluster_uid);
-            pod_seen(nodes.entry(pod.uid.clone()).or_default(), pod, zone, sidecar.as_deref())
+            pod_seen(nodes.entry(pod.uid.clone()).or_default(), pod, zone, (sidecar.as_deref(), now))
         });
         seen.collect()
     }
@@ -82,7 +83,12 @@ impl Conductor {
     }
 }
 
-fn pod_seen(memory: &mut NodeMemory, pod: &PodFacts, zone: Option<String>, sidecar: Option<&SidecarFacts>) -> PodSeen {
+fn pod_seen(
+    memory: &mut NodeMemory,
+    pod: &PodFacts,
+    zone: Option<String>,
+    (sidecar, now): (Option<&SidecarFacts>, Timestamp),
+) -> PodSeen {
     let connection = sidecar.filter(|facts| facts.connected).map(|facts| facts.presence);
     PodSeen {
         name: pod.name.as_str().into(),
@@ -92,11 +98,12 @@ fn pod_seen(memory: &mut NodeMemory, pod: &PodFacts, zone: Option<String>, sidec
         ready: pod.ready,
         terminating: pod.terminating,
         connected: connection.is_some(),
-        valkey: sidecar.map_or(Valkey::Unknown, |facts| memory.valkey(facts)),
-        view: connection.and_then(|connection| memory.view(connection)),
+        valkey: sidecar.map_or(Valkey::Unknown, |facts| memory.valkey(facts, now)),
+        // A clock that was set back would make what is old the newest for as long as it was set back.
+        view: connection.and_then(|connection| memory.view(connection)).filter(|view| view.read_at <= now),
         busy: memory.busy,
         // What was answered before a lost connection counts for nothing.
-        answer: memory.answer.clone().filter(|_| connection.is_some()),
+        answer: memory.answer.clone().filter(|answer| connection.is_some() && answer.at <= now),
     }
 }
 

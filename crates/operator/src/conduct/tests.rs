@@ -1,8 +1,8 @@
 use super::*;
 use crate::cache::ClusterName;
-use k8s_openapi::jiff::Timestamp;
-use link::contract::{Condition, HeartbeatRequest, NodeState, Role};
+use link::contract::{Condition, Done, HeartbeatRequest, NodeState, Role};
 use link::server::{Leadership, ProvenPod, Sidecar};
+use std::time::Duration;
 use tokio::sync::watch;
 
 fn pod(uid: &str) -> PodFacts {
@@ -42,6 +42,24 @@ fn a_pod_left_over_from_an_earlier_cluster_of_this_name_says_nothing_about_the_n
     let seen = |cluster| conductor.seen(cluster, &[pod("pod")], vec![None]).remove(0);
     assert!(seen("old").connected && matches!(seen("old").valkey, Valkey::Answers(_)));
     assert!(!seen("new").connected && matches!(seen("new").valkey, Valkey::Unknown));
+}
+
+#[test]
+fn after_the_clock_was_set_back_a_heartbeat_is_believed_again() {
+    let conductor = conductor();
+    speaks(&conductor.line, "cluster", "pod");
+    let facts = conductor.line.roster.of_pod("pod").unwrap();
+    let (before, after) =
+        (facts.last_heartbeat + Duration::from_secs(300), facts.last_heartbeat + Duration::from_secs(1));
+    let state = NodeState { node_id: "b".repeat(40), role: Role::Replica.into(), ..NodeState::default() };
+    let mut memory = NodeMemory::default();
+    memory.learn(&Done { node: Some(state), ..Done::default() }, 1, before);
+    let mut heard = |now| match memory.valkey(&facts, now) {
+        Valkey::Answers(facts) => facts.node_id.as_str().to_owned(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(heard(before + Duration::from_secs(1)), "b".repeat(40), "the answer is newer");
+    assert_eq!(heard(after), "a".repeat(40));
 }
 
 #[test]
