@@ -82,6 +82,8 @@ pub enum Reason {
     UnknownNode,
     /// A shard has lost all its copies.
     ShardLost,
+    /// A primary is away with its data, and the copies that are there are older.
+    OnlyOlderCopy,
     /// Too few primaries are left to vote.
     MajorityLost,
     /// What the spec asks for cannot be done yet.

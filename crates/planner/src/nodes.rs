@@ -86,6 +86,7 @@ pub fn reason(reason: orchestration::Reason) -> Reason {
         Found::DuplicateNode => Reason::DuplicateNode,
         Found::UnknownNode => Reason::UnknownNode,
         Found::ShardLost => Reason::ShardLost,
+        Found::OnlyOlderCopy => Reason::OnlyOlderCopy,
         Found::MajorityLost => Reason::MajorityLost,
         Found::NotSupportedYet => Reason::NotSupportedYet,
         Found::UnsafePlan => Reason::UnsafePlan,
