@@ -17,11 +17,13 @@ use planner::{
     SidecarState, asked_for, expected_keys,
 };
 use serde_json::Value;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::time::timeout;
 
 /// A look at a cluster, and with it a failover, is not held up longer than this by an API server that does not answer.
 const LOOKUP: Duration = Duration::from_secs(3);
+/// Why pods cannot be made is asked for so often.
+const ASK_AGAIN: Duration = Duration::from_millis(900);
 /// A StatefulSet younger than this has not had time to fail.
 const GRACE_SECONDS: i64 = 1;
 
@@ -125,7 +127,7 @@ async fn look_for_pods(observation: &mut Observation, context: &Context) {
         let found = lost_pods(&missing, observation, context).await;
         observation.pods.extend(found);
     } else if is_settled(stateful_set) {
-        observation.creation_failure = creation_failure(stateful_set, observation, context).await;
+        observation.creation_failure = known_creation_failure(stateful_set, observation, context).await;
     }
 }
 
@@ -141,6 +143,22 @@ fn is_settled(stateful_set: &Value) -> bool {
     let created = stateful_set.pointer("/metadata/creationTimestamp").and_then(Value::as_str);
     let created = created.and_then(|text| text.parse::<Timestamp>().ok());
     created.is_some_and(|created| Timestamp::now().as_second() - created.as_second() >= GRACE_SECONDS)
+}
+
+/// Looks follow each other within milliseconds while nodes are told something; a list of Events is too much for each of them.
+async fn known_creation_failure(
+    stateful_set: &Value,
+    observation: &Observation,
+    context: &Context,
+) -> Option<CreationFailure> {
+    let uid = &observation.cluster.uid;
+    let known = context.recent.of(uid).creation_failure.filter(|(asked, _)| asked.elapsed() < ASK_AGAIN);
+    if let Some((_, known)) = known {
+        return known;
+    }
+    let found = creation_failure(stateful_set, observation, context).await;
+    context.recent.change(uid, |memory| memory.creation_failure = Some((Instant::now(), found.clone())));
+    found
 }
 
 /// The StatefulSet controller tells why it cannot make a pod in Events only.

@@ -3,7 +3,7 @@
 
 use api::cluster::ValkeyClusterStatus;
 use orchestration::{Decision, Event, Orchestration, Queued, ShardStatus};
-use planner::{ChildKey, Difference};
+use planner::{ChildKey, CreationFailure, Difference};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -18,6 +18,8 @@ pub struct Memory {
     /// Events of decisions that are not told yet, the oldest first: the look that decided may have had no occasion to.
     pub untold: Vec<Event>,
     altered: BTreeMap<ChildKey, Altered>,
+    /// Why pods could not be made, when that was last asked for.
+    pub creation_failure: Option<(Instant, Option<CreationFailure>)>,
     /// Failed looks in a row.
     pub failures: u32,
 }
