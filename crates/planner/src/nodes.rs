@@ -36,11 +36,18 @@ pub fn decide(
     let facts = orchestration::Observation { pods: seen.pods.clone(), recorded: seen.recorded.clone() };
     let mut decision = orchestration::decide(&wanted, &facts, seen.running.as_ref(), &seen.queue, now);
     if let Err(violation) = orchestration::sane(&decision, &facts) {
-        // A mistake of ours must not reach the data: nothing is done, and it is told.
-        decision.commands.clear();
+        // A mistake of ours must not reach the data: nothing is done, and it is told. Nodes are still looked at, or a mistake made
+        // on an old view would never end.
+        decision.commands.retain(|command| is_harmless(command, &facts.pods));
         decision.findings.push(refusal(&violation));
     }
     Some((std::mem::take(&mut decision.commands), decision))
+}
+
+/// It only looks, and at a pod that is there to be asked.
+fn is_harmless(command: &PodCommand, pods: &[PodSeen]) -> bool {
+    let asked = |pod: &PodSeen| pod.uid == command.pod_uid && pod.connected && !pod.busy;
+    command.action.is_reading() && pods.iter().any(asked)
 }
 
 fn refusal(violation: &orchestration::Violation) -> orchestration::Finding {
@@ -90,5 +97,37 @@ pub fn reason(reason: orchestration::Reason) -> Reason {
         Found::MajorityLost => Reason::MajorityLost,
         Found::NotSupportedYet => Reason::NotSupportedYet,
         Found::UnsafePlan => Reason::UnsafePlan,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use orchestration::{Action, FailoverMode, Valkey};
+    use topology::Location;
+
+    fn pod(connected: bool, busy: bool) -> PodSeen {
+        PodSeen {
+            name: "poc-0".into(),
+            uid: "uid".into(),
+            ip: None,
+            location: Location::default(),
+            ready: true,
+            terminating: false,
+            connected,
+            valkey: Valkey::Unknown,
+            view: None,
+            busy,
+            answer: None,
+        }
+    }
+
+    #[test]
+    fn of_a_dropped_plan_only_looks_at_pods_that_can_be_asked_are_left() {
+        let command = |action| PodCommand { pod: "poc-0".into(), pod_uid: "uid".into(), action };
+        let (look, act) = (command(Action::ReadView), command(Action::Failover(FailoverMode::Force)));
+        assert!(is_harmless(&look, &[pod(true, false)]) && !is_harmless(&act, &[pod(true, false)]));
+        assert!(!is_harmless(&look, &[pod(true, true)]) && !is_harmless(&look, &[pod(false, false)]));
+        assert!(!is_harmless(&look, &[]));
     }
 }
