@@ -130,11 +130,11 @@ async fn look(cluster: Arc<Guarded>, context: Arc<Context>) -> Result<Action, Er
 }
 
 fn after_failure(cluster: Arc<Guarded>, error: &Error, context: Arc<Context>) -> Action {
-    let failures = context.recent.change(&cluster.uid().unwrap_or_default(), |memory| {
+    let (failures, nodes_due) = context.recent.change(&cluster.uid().unwrap_or_default(), |memory| {
         memory.failures = memory.failures.saturating_add(1);
-        memory.failures
+        (memory.failures, memory.decided.as_ref().and_then(|decided| decided.look_again))
     });
-    let delay = backoff::delay(failures, fastrand::f64());
+    let delay = backoff::beside_nodes(backoff::delay(failures, fastrand::f64()), nodes_due);
     tracing::warn!(cluster = cluster.name_any(), namespace = cluster.namespace(), %error, ?delay, "trying again later");
     Action::requeue(delay)
 }

@@ -46,7 +46,7 @@ async fn nodes_seen(observation: &Observation, cluster: &ValkeyCluster, context:
     // What this process decided last is newer than what it published.
     let decided = context.recent.of(&observation.cluster.uid).decided;
     let told = || cluster.status.clone().map(Decided::from);
-    let Decided { shards: recorded, orchestration: running, queue } = decided.or_else(told).unwrap_or_default();
+    let Decided { shards: recorded, orchestration: running, queue, .. } = decided.or_else(told).unwrap_or_default();
     NodesSeen { pods, recorded, running, queue }
 }
 

@@ -30,18 +30,20 @@ pub struct Decided {
     pub shards: Vec<ShardStatus>,
     pub orchestration: Option<Orchestration>,
     pub queue: Vec<Queued>,
+    /// When the nodes are to be looked at again.
+    pub look_again: Option<Duration>,
 }
 
 impl From<ValkeyClusterStatus> for Decided {
     fn from(status: ValkeyClusterStatus) -> Self {
-        Self { shards: status.shards, orchestration: status.orchestration, queue: status.queue }
+        Self { shards: status.shards, orchestration: status.orchestration, queue: status.queue, look_again: None }
     }
 }
 
 impl From<&Decision> for Decided {
     fn from(decision: &Decision) -> Self {
-        let Decision { shards, orchestration, queue, .. } = decision.clone();
-        Self { shards, orchestration, queue }
+        let Decision { shards, orchestration, queue, look_again, .. } = decision.clone();
+        Self { shards, orchestration, queue, look_again }
     }
 }
 
