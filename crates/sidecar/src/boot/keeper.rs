@@ -90,7 +90,6 @@ impl Keeper {
         let mut pulse = self.sight.pulse();
         while self.sight.alive() {
             self.note(fifo::ensure(&self.places.fifo));
-            StopNote::remove_if_outlived(&self.places.data_dir);
             // A server that does not answer may be in CONFIG REWRITE, which reads the file it started from.
             if self.sight.now().silent {
                 self.note(fifo::serve(&self.places.fifo, &self.line()).map(drop));

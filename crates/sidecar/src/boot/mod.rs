@@ -17,4 +17,4 @@ mod stop_note;
 
 pub use gate::Gate;
 pub use keeper::{Complaints, Keeper, Places};
-pub use stop_note::StopNote;
+pub use stop_note::{LONGEST_STOP, StopNote};

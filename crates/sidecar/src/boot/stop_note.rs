@@ -10,7 +10,7 @@ use std::{
 
 const FILE: &str = "sidecar-stop.json";
 /// Longer than a pod's grace period, after which the kubelet kills it.
-const LONGEST_STOP: Duration = Duration::from_secs(360);
+pub const LONGEST_STOP: Duration = Duration::from_secs(360);
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
