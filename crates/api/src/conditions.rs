@@ -134,6 +134,8 @@ names! {
         UnknownNode,
         /// A shard has lost all its copies.
         ShardLost,
+        /// A primary is away with its data, and the copies that are there are older.
+        OnlyOlderCopy,
         /// Too few primaries are left to vote.
         MajorityLost,
         /// What the spec asks for cannot be done yet.

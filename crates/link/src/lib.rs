@@ -9,6 +9,7 @@ pub mod contract;
 pub mod credentials;
 mod keep_alive;
 mod recent;
+pub mod sentence;
 #[cfg(feature = "server")]
 pub mod server;
 mod tls;

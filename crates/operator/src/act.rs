@@ -9,6 +9,7 @@ use futures::{StreamExt, stream};
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, Preconditions, PropagationPolicy};
 use planner::{Apply, ChildKey, Identity, Step, Why, differences};
 use serde_json::{Value, json};
+use std::time::Instant;
 
 /// Requests about single pods that are under way at the same time.
 const AT_A_TIME: usize = 8;
@@ -88,7 +89,7 @@ async fn execute(step: &Step, cluster: &Identity, context: &Context) -> Result<(
 }
 
 async fn apply(step: &Apply, cluster: &Identity, context: &Context) -> Result<(), Error> {
-    let api = resources::children(&context.client, step.key.kind, Some(&cluster.namespace));
+    let (api, asked) = (resources::children(&context.client, step.key.kind, Some(&cluster.namespace)), Instant::now());
     if !step.evict.is_empty() {
         patch_json(&api, &step.key, &Value::Array(step.evict.clone()), context).await?;
     }
@@ -100,7 +101,7 @@ async fn apply(step: &Apply, cluster: &Identity, context: &Context) -> Result<()
     if let Some(patch) = disown_update(&live) {
         live = patch_json(&api, &step.key, &patch, context).await?;
     }
-    remember(step, live, cluster, context);
+    remember(step, live, asked, cluster, context);
     Ok(())
 }
 
@@ -132,15 +133,15 @@ fn disown_update(live: &DynamicObject) -> Option<Value> {
 }
 
 /// The cache gets the answer ahead of the watch. What differs even now was altered by somebody on its way in.
-fn remember(step: &Apply, live: DynamicObject, cluster: &Identity, context: &Context) {
+fn remember(step: &Apply, live: DynamicObject, asked: Instant, cluster: &Identity, context: &Context) {
     let left = differences(&step.manifest, &resources::plain(step.key.kind, live.clone()));
     context.recent.change(&cluster.uid, |memory| memory.applied(&step.key, left));
-    insert(entry::child(step.key.kind, live), context);
+    insert(entry::child(step.key.kind, live), asked, context);
 }
 
-fn insert(entry: Option<Entry>, context: &Context) {
+fn insert(entry: Option<Entry>, asked: Instant, context: &Context) {
     if let Some(entry) = entry {
-        context.cache.insert(entry);
+        context.cache.answered(entry, asked);
     }
 }
 
@@ -159,11 +160,12 @@ async fn delete(
         ..DeleteParams::default()
     };
     context.metrics.write("delete", key.kind.as_str());
+    let asked = Instant::now();
     match api.delete(&key.name, &parameters).await {
         // Still there with a deletion timestamp, until its finalizers are through.
         Ok(either) => match either.left() {
             Some(object) if object.metadata.deletion_timestamp.is_some() => {
-                insert(entry::child(key.kind, object), context)
+                insert(entry::child(key.kind, object), asked, context)
             }
             _ => forget(key, uid, cluster, context),
         },
@@ -185,8 +187,9 @@ async fn grow(claim: &str, uid: &str, storage: &str, cluster: &Identity, context
     let api = resources::claims(&context.client, &cluster.namespace);
     let patch = json!({ "metadata": { "uid": uid }, "spec": { "resources": { "requests": { "storage": storage } } } });
     context.metrics.write("patch", Source::Claims.as_str());
+    let asked = Instant::now();
     let live = api.patch(claim, &merge(), &Patch::Merge(&patch)).await?;
-    insert(entry::claim(&live), context);
+    insert(entry::claim(&live), asked, context);
     Ok(())
 }
 
@@ -198,8 +201,9 @@ async fn patch_pod(pod: &str, uid: &str, metadata: &Value, cluster: &Identity, c
         map.insert("uid".to_owned(), json!(uid));
     }
     context.metrics.write("patch", Source::Pods.as_str());
+    let asked = Instant::now();
     let live = api.patch(pod, &merge(), &Patch::Merge(&json!({ "metadata": metadata }))).await?;
-    insert(entry::pod(&live), context);
+    insert(entry::pod(&live), asked, context);
     Ok(())
 }
 

@@ -1,5 +1,6 @@
 //! What the watches have shown of all clusters, by cluster. Filled by `watch` and, ahead of the watches, by `act` with what the
-//! API server answered: the next look then sees this operator's own writes and repeats none of them.
+//! API server answered: the next look then sees this operator's own writes and repeats none of them. Of what an answer and a
+//! watch say differently, the watch is right in the end.
 
 use planner::{ChildKey, ChildKind, ClaimFacts, PodFacts};
 use serde_json::Value;
@@ -81,6 +82,8 @@ struct Contents {
     by_cluster: HashMap<ClusterName, BTreeSet<ObjectName>>,
     not_installed: HashSet<ChildKind>,
     gone: Gone,
+    /// When each source was last listed as a whole.
+    listed: HashMap<Source, Instant>,
 }
 
 /// Objects that left a watch a while ago, with the version they left at. The same object may come back later: it got its label again.
@@ -124,16 +127,18 @@ impl Cache {
 
     /// Takes an object in unless a newer version of it, or its end, is known. Answers with the clusters that this concerns.
     pub fn insert(&self, entry: Entry) -> Vec<ClusterName> {
+        self.contents().insert(entry)
+    }
+
+    /// Takes in the answer to a write that was sent at `asked`. If everything was listed since, the list knows better whether the
+    /// object is there: no watch would ever say that one it has not seen is gone.
+    pub fn answered(&self, entry: Entry, asked: Instant) {
         let mut contents = self.contents();
-        let before = contents.entries.get(&entry.object).filter(|before| before.uid == entry.uid);
-        if before.is_some_and(|before| is_newer(before.version(), entry.version())) || contents.gone.is_after(&entry) {
-            return Vec::new();
+        let listed_since = contents.listed.get(&entry.object.source).is_some_and(|listed| *listed >= asked);
+        let known = contents.entries.get(&entry.object).is_some_and(|known| known.uid == entry.uid);
+        if known || !listed_since {
+            contents.insert(entry);
         }
-        let mut concerned = contents.take(&entry.object);
-        concerned.retain(|cluster| *cluster != entry.cluster);
-        concerned.push(entry.cluster.clone());
-        contents.put(entry);
-        concerned
     }
 
     /// A watch says that the object is gone: an answer to a write before that, which arrives only now, does not bring it back.
@@ -160,6 +165,7 @@ impl Cache {
         let known = contents.entries.keys().filter(|name| name.source == source && !names.contains(*name));
         let gone: Vec<ObjectName> = known.cloned().collect();
         let concerned = gone.iter().flat_map(|name| contents.take(name)).collect();
+        contents.listed.insert(source, Instant::now());
         drop(contents);
         self.mark_listed(source);
         concerned
@@ -223,6 +229,18 @@ impl Snapshot {
 }
 
 impl Contents {
+    fn insert(&mut self, entry: Entry) -> Vec<ClusterName> {
+        let before = self.entries.get(&entry.object).filter(|before| before.uid == entry.uid);
+        if before.is_some_and(|before| is_newer(before.version(), entry.version())) || self.gone.is_after(&entry) {
+            return Vec::new();
+        }
+        let mut concerned = self.take(&entry.object);
+        concerned.retain(|cluster| *cluster != entry.cluster);
+        concerned.push(entry.cluster.clone());
+        self.put(entry);
+        concerned
+    }
+
     fn put(&mut self, entry: Entry) {
         self.by_cluster.entry(entry.cluster.clone()).or_default().insert(entry.object.clone());
         self.entries.insert(entry.object.clone(), entry);
@@ -308,6 +326,21 @@ mod tests {
         assert_eq!(cache.insert(entry("a", "poc", "3", "7")), [cluster("poc")], "a successor is welcome");
         assert_eq!(cache.insert(entry("b", "poc", "2", "10")), [cluster("poc")], "it only had lost its label");
         assert_eq!(uids(&cache, "poc"), ["3", "2"]);
+    }
+
+    #[test]
+    fn a_late_answer_does_not_bring_back_what_a_list_since_then_has_not() {
+        let cache = Cache::default();
+        cache.insert(entry("a", "poc", "1", "1"));
+        cache.insert(entry("b", "poc", "2", "1"));
+        let before = Instant::now();
+        cache.listed(Source::Pods, &HashSet::from([pod("b")]));
+        cache.answered(entry("a", "poc", "1", "8"), before);
+        cache.answered(entry("b", "poc", "2", "8"), before);
+        assert_eq!(uids(&cache, "poc"), ["2"]);
+        assert_eq!(cache.find(&pod("b")).unwrap().resource_version, "8", "what the list has may be newer");
+        cache.answered(entry("c", "poc", "3", "9"), Instant::now());
+        assert_eq!(uids(&cache, "poc"), ["2", "3"]);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::metrics::Metrics;
 use crate::recent::Recent;
 use crate::reconcile::{Error, reconcile};
 use crate::stop::Stop;
-use crate::watch::{Guarded, Watches};
+use crate::watch::{Guarded, Watches, name_of};
 use futures::channel::mpsc::{UnboundedReceiver, unbounded};
 use futures::{FutureExt, StreamExt};
 use kube::runtime::applier;
@@ -96,6 +96,8 @@ impl Scope {
                 if forgetting.recent.keep_up_to(known.len(), uids) {
                     forgetting.line.roster.keep_clusters(scope.as_deref(), &uids());
                     forgetting.conductor.keep_clusters(&uids());
+                    let names = known.state().iter().map(|cluster| name_of(cluster)).collect::<Vec<_>>();
+                    forgetting.identities.keep_clusters(scope.as_deref(), &names);
                 }
                 futures::future::ready(())
             })
@@ -128,11 +130,11 @@ async fn look(cluster: Arc<Guarded>, context: Arc<Context>) -> Result<Action, Er
 }
 
 fn after_failure(cluster: Arc<Guarded>, error: &Error, context: Arc<Context>) -> Action {
-    let failures = context.recent.change(&cluster.uid().unwrap_or_default(), |memory| {
+    let (failures, nodes_due) = context.recent.change(&cluster.uid().unwrap_or_default(), |memory| {
         memory.failures = memory.failures.saturating_add(1);
-        memory.failures
+        (memory.failures, memory.decided.as_ref().and_then(|decided| decided.look_again))
     });
-    let delay = backoff::delay(failures, fastrand::f64());
+    let delay = backoff::beside_nodes(backoff::delay(failures, fastrand::f64()), nodes_due);
     tracing::warn!(cluster = cluster.name_any(), namespace = cluster.namespace(), %error, ?delay, "trying again later");
     Action::requeue(delay)
 }

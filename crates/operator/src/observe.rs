@@ -17,7 +17,13 @@ use planner::{
     SidecarState, asked_for, expected_keys,
 };
 use serde_json::Value;
+use std::time::{Duration, Instant};
+use tokio::time::timeout;
 
+/// A look at a cluster, and with it a failover, is not held up longer than this by an API server that does not answer.
+const LOOKUP: Duration = Duration::from_secs(3);
+/// Why pods cannot be made is asked for so often.
+const ASK_AGAIN: Duration = Duration::from_millis(900);
 /// A StatefulSet younger than this has not had time to fail.
 const GRACE_SECONDS: i64 = 1;
 
@@ -40,7 +46,7 @@ async fn nodes_seen(observation: &Observation, cluster: &ValkeyCluster, context:
     // What this process decided last is newer than what it published.
     let decided = context.recent.of(&observation.cluster.uid).decided;
     let told = || cluster.status.clone().map(Decided::from);
-    let Decided { shards: recorded, orchestration: running, queue } = decided.or_else(told).unwrap_or_default();
+    let Decided { shards: recorded, orchestration: running, queue, .. } = decided.or_else(told).unwrap_or_default();
     NodesSeen { pods, recorded, running, queue }
 }
 
@@ -99,9 +105,10 @@ async fn look_for(key: ChildKey, namespace: &str, context: &Context) -> Option<(
         return Some((key, Observed::NotInstalled));
     }
     let api = resources::children(&context.client, key.kind, Some(namespace));
-    let observed = match api.get_opt(&key.name).await {
-        Ok(found) => Observed::Object(resources::plain(key.kind, found?)),
-        Err(error) => Observed::Unknown(error.to_string()),
+    let observed = match timeout(LOOKUP, api.get_opt(&key.name)).await {
+        Ok(Ok(found)) => Observed::Object(resources::plain(key.kind, found?)),
+        Ok(Err(error)) => Observed::Unknown(error.to_string()),
+        Err(_) => Observed::Unknown(format!("the API server gave no answer within {LOOKUP:?}")),
     };
     Some((key, observed))
 }
@@ -120,14 +127,14 @@ async fn look_for_pods(observation: &mut Observation, context: &Context) {
         let found = lost_pods(&missing, observation, context).await;
         observation.pods.extend(found);
     } else if is_settled(stateful_set) {
-        observation.creation_failure = creation_failure(stateful_set, observation, context).await;
+        observation.creation_failure = known_creation_failure(stateful_set, observation, context).await;
     }
 }
 
 async fn lost_pods(missing: &[String], observation: &Observation, context: &Context) -> Vec<PodFacts> {
     let api = resources::pods(&context.client, &observation.cluster.namespace);
-    let found = join_all(missing.iter().map(|name| api.get_opt(name))).await;
-    let pods = found.into_iter().filter_map(|answer| answer.ok().flatten());
+    let found = join_all(missing.iter().map(|name| timeout(LOOKUP, api.get_opt(name)))).await;
+    let pods = found.into_iter().filter_map(|answer| answer.ok()?.ok().flatten());
     let ours = pods.filter(|pod| entry::pod(pod).is_some_and(|entry| entry.cluster.name == observation.cluster.name));
     ours.map(|pod| PodFacts::of(&pod)).collect()
 }
@@ -136,6 +143,22 @@ fn is_settled(stateful_set: &Value) -> bool {
     let created = stateful_set.pointer("/metadata/creationTimestamp").and_then(Value::as_str);
     let created = created.and_then(|text| text.parse::<Timestamp>().ok());
     created.is_some_and(|created| Timestamp::now().as_second() - created.as_second() >= GRACE_SECONDS)
+}
+
+/// Looks follow each other within milliseconds while nodes are told something; a list of Events is too much for each of them.
+async fn known_creation_failure(
+    stateful_set: &Value,
+    observation: &Observation,
+    context: &Context,
+) -> Option<CreationFailure> {
+    let uid = &observation.cluster.uid;
+    let known = context.recent.of(uid).creation_failure.filter(|(asked, _)| asked.elapsed() < ASK_AGAIN);
+    if let Some((_, known)) = known {
+        return known;
+    }
+    let found = creation_failure(stateful_set, observation, context).await;
+    context.recent.change(uid, |memory| memory.creation_failure = Some((Instant::now(), found.clone())));
+    found
 }
 
 /// The StatefulSet controller tells why it cannot make a pod in Events only.
@@ -174,7 +197,7 @@ async fn newest_event(
     let api: Api<Event> = Api::namespaced(context.client.clone(), &observation.cluster.namespace);
     let selection = ListParams::default().fields(&format!("involvedObject.uid={uid}"));
     // Unreadable Events mean that the cause stays unknown; that something is missing is told anyway.
-    let events = api.list(&selection).await.ok()?;
+    let events = timeout(LOOKUP, api.list(&selection)).await.ok()?.ok()?;
     let fitting =
         events.items.iter().filter(|event| event.reason.as_deref().is_some_and(|reason| reasons.contains(&reason)));
     let newest = fitting.max_by_key(|event| seconds(event))?;

@@ -28,8 +28,9 @@ pub async fn publish(
 ) -> Result<(), Error> {
     let now = whole_second(Timestamp::now());
     let next = status(report, cluster, previous, now);
-    for event in report.nodes.iter().flat_map(|nodes| &nodes.events) {
-        tell(&notice(event), cluster, now, context).await?;
+    for event in context.recent.of(&cluster.uid).untold {
+        tell(&notice(&event), cluster, now, context).await?;
+        context.recent.change(&cluster.uid, |memory| memory.told(&event));
     }
     if previous == Some(&next) {
         return Ok(());
@@ -41,10 +42,10 @@ pub async fn publish(
     write(next, cluster, context).await
 }
 
-/// The same thing said again has the same name, so that it is told once.
+/// Begin and end of one orchestration are told once each, also when a successor tells them again.
 fn notice(event: &orchestration::Event) -> Notice {
     let (reason, message) = (event.reason.to_owned(), event.message.clone());
-    Notice { warning: event.warning, reason, replaces: message.clone(), message }
+    Notice { warning: event.warning, reason, replaces: event.about.clone(), message }
 }
 
 /// The API server keeps no fractions: a successor that reads them back must come to the same names and texts.
@@ -120,5 +121,22 @@ fn reference(cluster: &Identity) -> ObjectReference {
         namespace: Some(cluster.namespace.clone()),
         uid: Some(cluster.uid.clone()),
         ..ObjectReference::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn started(about: &str, message: &str) -> String {
+        let (about, message) = (about.to_owned(), message.to_owned());
+        let event = orchestration::Event { about, warning: true, reason: "FailoverStarted", message };
+        event_name(&notice(&event), &Identity::default())
+    }
+
+    #[test]
+    fn a_second_failover_is_another_event_and_the_same_one_told_again_is_not() {
+        assert_ne!(started("failover-1", "a primary is down"), started("failover-2", "a primary is down"));
+        assert_eq!(started("failover-1", "after 9 ms"), started("failover-1", "after 12 ms"));
     }
 }

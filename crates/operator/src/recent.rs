@@ -2,8 +2,8 @@
 //! Losing it costs a request or two, never correctness.
 
 use api::cluster::ValkeyClusterStatus;
-use orchestration::{Decision, Orchestration, Queued, ShardStatus};
-use planner::{ChildKey, Difference};
+use orchestration::{Decision, Event, Orchestration, Queued, ShardStatus};
+use planner::{ChildKey, CreationFailure, Difference};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,7 +15,11 @@ pub struct Memory {
     pub published: Option<(String, ValkeyClusterStatus)>,
     /// What was decided last about the nodes.
     pub decided: Option<Decided>,
+    /// Events of decisions that are not told yet, the oldest first: the look that decided may have had no occasion to.
+    pub untold: Vec<Event>,
     altered: BTreeMap<ChildKey, Altered>,
+    /// Why pods could not be made, when that was last asked for.
+    pub creation_failure: Option<(Instant, Option<CreationFailure>)>,
     /// Failed looks in a row.
     pub failures: u32,
 }
@@ -26,18 +30,20 @@ pub struct Decided {
     pub shards: Vec<ShardStatus>,
     pub orchestration: Option<Orchestration>,
     pub queue: Vec<Queued>,
+    /// When the nodes are to be looked at again.
+    pub look_again: Option<Duration>,
 }
 
 impl From<ValkeyClusterStatus> for Decided {
     fn from(status: ValkeyClusterStatus) -> Self {
-        Self { shards: status.shards, orchestration: status.orchestration, queue: status.queue }
+        Self { shards: status.shards, orchestration: status.orchestration, queue: status.queue, look_again: None }
     }
 }
 
 impl From<&Decision> for Decided {
     fn from(decision: &Decision) -> Self {
-        let Decision { shards, orchestration, queue, .. } = decision.clone();
-        Self { shards, orchestration, queue }
+        let Decision { shards, orchestration, queue, look_again, .. } = decision.clone();
+        Self { shards, orchestration, queue, look_again }
     }
 }
 
@@ -49,12 +55,25 @@ struct Altered {
     last: Instant,
 }
 
+/// Untold Events that are kept; an API server that takes none for so long is told the latest.
+const UNTOLD: usize = 32;
 /// Once or twice may be somebody's edit at that very moment; again and again is a webhook.
 const HABIT: u32 = 3;
 /// After this time it is tried again: the webhook may be gone.
 const FORGOTTEN: Duration = Duration::from_secs(300);
 
 impl Memory {
+    /// Takes note of a decision; what it is based on and what it brings is never decided twice.
+    pub fn decided(&mut self, decision: &Decision) {
+        self.decided = Some(decision.into());
+        self.untold.extend(decision.events.iter().cloned());
+        self.untold.drain(..self.untold.len().saturating_sub(UNTOLD));
+    }
+
+    pub fn told(&mut self, event: &Event) {
+        self.untold.retain(|other| other != event);
+    }
+
     /// Takes note of what was left after an apply.
     pub fn applied(&mut self, key: &ChildKey, differences: Vec<Difference>) {
         if differences.is_empty() {
@@ -111,6 +130,27 @@ mod tests {
 
     fn difference(path: &str) -> Vec<Difference> {
         vec![Difference { path: path.to_owned(), kind: DifferenceKind::Changed }]
+    }
+
+    fn event(number: usize) -> Event {
+        Event { about: format!("failover-{number}"), warning: true, reason: "FailoverStarted", message: String::new() }
+    }
+
+    #[test]
+    fn an_event_waits_until_it_is_told_whatever_is_decided_meanwhile() {
+        let mut memory = Memory::default();
+        memory.decided(&Decision { events: vec![event(1)], ..Decision::default() });
+        memory.decided(&Decision::default());
+        assert_eq!(memory.untold, [event(1)]);
+        memory.told(&event(1));
+        assert_eq!(memory.untold, []);
+    }
+
+    #[test]
+    fn untold_events_do_not_pile_up() {
+        let mut memory = Memory::default();
+        (0..UNTOLD + 5).for_each(|n| memory.decided(&Decision { events: vec![event(n)], ..Decision::default() }));
+        assert_eq!((memory.untold.len(), memory.untold.first()), (UNTOLD, Some(&event(5))));
     }
 
     #[test]

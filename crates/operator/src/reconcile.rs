@@ -61,11 +61,12 @@ pub async fn reconcile(cluster: Arc<Guarded>, context: Arc<Context>) -> Result<A
 async fn readable(cluster: &ValkeyCluster, context: &Context) -> Result<Action, Error> {
     let observation = observe(cluster, context).await;
     let validated = validate(cluster, &context.settings, &observation);
-    let identity = context.identities.ensure(cluster, &observation.pods).await;
     let now = Timestamp::now();
     let Plan { mut steps, commands, mut report } = plan(validated.as_ref().map_err(Vec::as_slice), &observation, now);
-    await_identity(&identity, &mut steps, &mut report);
+    // Before anything that asks the API server: a failover does not wait for that.
     conduct(commands, &report, &observation, context);
+    let identity = context.identities.ensure(cluster, &observation.pods).await;
+    await_identity(&identity, &mut steps, &mut report);
     let failures = act::act(&steps, &observation.cluster, context).await;
     if failures.iter().any(|failure| failure.error.is_farewell()) {
         return Ok(Action::requeue(IN_TROUBLE));
@@ -89,7 +90,7 @@ async fn readable(cluster: &ValkeyCluster, context: &Context) -> Result<Action, 
 fn conduct(commands: Vec<PodCommand>, report: &Report, observation: &Observation, context: &Context) {
     let Some(decision) = &report.nodes else { return };
     let identity = &observation.cluster;
-    context.recent.change(&identity.uid, |memory| memory.decided = Some(decision.into()));
+    context.recent.change(&identity.uid, |memory| memory.decided(decision));
     if commands.is_empty() && decision.orchestration.is_none() && decision.look_again.is_none() {
         return context.conductor.rest(&identity.uid, &observation.pods);
     }

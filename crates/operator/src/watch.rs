@@ -152,7 +152,7 @@ fn of_pods() -> watcher::Config {
     watcher::Config::default().labels(&fixed.map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(","))
 }
 
-fn name_of(cluster: &Guarded) -> ClusterName {
+pub fn name_of(cluster: &Guarded) -> ClusterName {
     ClusterName { namespace: cluster.namespace().unwrap_or_default(), name: cluster.name_any() }
 }
 

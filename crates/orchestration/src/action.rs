@@ -20,7 +20,7 @@ pub enum Action {
     OpenGate(Start, String),
 }
 
-/// Who is met, and where he is now. The id is what his own sidecar told; it does not travel, it is for the checker.
+/// Who is met, and where he is now. The id is what his own sidecar told: whoever else is at the address is not met.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
     pub pod: PodName,

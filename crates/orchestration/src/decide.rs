@@ -222,7 +222,7 @@ fn begun(running: &Orchestration) -> Event {
         Kind::Form => ("FormationStarted", "the nodes become a cluster"),
         Kind::Heal => ("HealStarted", "the nodes become a whole cluster again"),
     };
-    Event { warning: running.kind == Kind::Failover, reason, message: message.to_owned() }
+    Event { about: running.id.clone(), warning: running.kind == Kind::Failover, reason, message: message.to_owned() }
 }
 
 fn ended(running: &Orchestration, after: Option<&Orchestration>, formed: bool, now: Timestamp) -> Event {
@@ -236,5 +236,5 @@ fn ended(running: &Orchestration, after: Option<&Orchestration>, formed: bool, n
         (Kind::Failover, _) => ("FailoverDone", "every shard has a primary again"),
         (Kind::Heal, _) => ("Healed", "the nodes were brought together again"),
     };
-    Event { warning: false, reason, message: format!("{what} (after {took} ms)") }
+    Event { about: running.id.clone(), warning: false, reason, message: format!("{what} (after {took} ms)") }
 }

@@ -84,6 +84,8 @@ pub enum Reason {
     UnknownNode,
     /// A shard has lost all its copies.
     ShardLost,
+    /// A primary is away with its data, and the copies that are there are older.
+    OnlyOlderCopy,
     /// Too few primaries are left to vote.
     MajorityLost,
     /// What the spec asks for cannot be done yet.
@@ -92,34 +94,11 @@ pub enum Reason {
     UnsafePlan,
 }
 
-impl Reason {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Reason::AllSlotsCovered => "AllSlotsCovered",
-            Reason::SlotsMissing => "SlotsMissing",
-            Reason::PrimaryDown => "PrimaryDown",
-            Reason::AllReplicasInSync => "AllReplicasInSync",
-            Reason::ReplicasMissing => "ReplicasMissing",
-            Reason::ReplicasSyncing => "ReplicasSyncing",
-            Reason::ViewsEqual => "ViewsEqual",
-            Reason::ViewsDiffer => "ViewsDiffer",
-            Reason::NotFormed => "NotFormed",
-            Reason::NotHeard => "NotHeard",
-            Reason::AsExpected => "AsExpected",
-            Reason::ForeignNode => "ForeignNode",
-            Reason::DuplicateNode => "DuplicateNode",
-            Reason::UnknownNode => "UnknownNode",
-            Reason::ShardLost => "ShardLost",
-            Reason::MajorityLost => "MajorityLost",
-            Reason::NotSupportedYet => "NotSupportedYet",
-            Reason::UnsafePlan => "UnsafePlan",
-        }
-    }
-}
-
 /// A transition worth an Event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
+    /// The orchestration it is about: a second failover is told like the first.
+    pub about: String,
     pub warning: bool,
     pub reason: &'static str,
     pub message: String,

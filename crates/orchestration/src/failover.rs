@@ -4,7 +4,7 @@
 use crate::action::{Action, FailoverMode, PodCommand};
 use crate::decision::Reason;
 use crate::limits::{self, age};
-use crate::observation::{Boot, Outcome, Valkey};
+use crate::observation::{Boot, Following, NodeFacts, Outcome, Valkey};
 use crate::picture::{Member, Picture};
 use crate::proposal::{Proposal, command};
 use crate::record::{Kind, Step};
@@ -123,7 +123,7 @@ fn verdict(picture: &Picture, death: &Death, lacking: &mut usize, owners: usize)
     {
         return Verdict::Do(gates::open(&member, "another node owns its slots now"));
     }
-    if let Some((member, _)) = with_data
+    if let Some((member, _)) = with_data.filter(|(member, _)| !objected(member))
         && (continuous(picture, death).is_empty() || *lacking > 0)
     {
         *lacking = lacking.saturating_sub(1);
@@ -141,8 +141,17 @@ fn verdict(picture: &Picture, death: &Death, lacking: &mut usize, owners: usize)
     promote(picture, death)
 }
 
+/// Its sidecar refused to let it through: a replica that answers has more than this node would load.
+fn objected(member: &Member) -> bool {
+    let answer = member.pod.answer.as_ref().filter(|answer| matches!(answer.action, Action::OpenGate(..)));
+    answer.is_some_and(|answer| matches!(answer.outcome, Outcome::Refused(_)))
+}
+
 fn promote(picture: &Picture, death: &Death) -> Verdict {
     let candidates = candidates(picture, death);
+    if !candidates.is_empty() && may_bring_more(picture, death) && candidates.iter().all(was_restarted) {
+        return Verdict::Blocked(Reason::OnlyOlderCopy, older_text(picture, death, &candidates));
+    }
     let next = candidates.iter().find(|candidate| !tried(candidate, picture.now));
     match next {
         Some(best) => Verdict::Do(command(best, Action::Failover(FailoverMode::Force))),
@@ -153,6 +162,16 @@ fn promote(picture: &Picture, death: &Death) -> Verdict {
     }
 }
 
+/// It has a volume and was not seen to come back without it. Valkey holds its own elections back then, and a forced one would not.
+fn may_bring_more(picture: &Picture, death: &Death) -> bool {
+    picture.wanted.persistent && death.boot.is_none() && ghosts::successor(picture, &death.id).is_none()
+}
+
+/// It has not followed since its start, and holds what its own disk had.
+fn was_restarted(candidate: &Member) -> bool {
+    candidate.facts().is_some_and(|facts| facts.following == Following::Never)
+}
+
 fn no_candidate(picture: &Picture, death: &Death) -> Verdict {
     let unheard = picture.unheard();
     let others_unheard = unheard.iter().any(|pod| death.pod.is_none_or(|member| member.name() != pod));
@@ -161,8 +180,25 @@ fn no_candidate(picture: &Picture, death: &Death) -> Verdict {
         Some((member, _)) if !others_unheard && known_replicas_are_gone(picture, death) => {
             Verdict::Do(gates::open(&member, "no copy of its data is left anywhere"))
         }
+        _ if unheard.is_empty() && nobody_has_anything(picture, death) => match untried_replica(picture, death) {
+            Some(heir) => Verdict::Do(command(&heir, Action::Failover(FailoverMode::Force))),
+            None => Verdict::Wait(format!("a replica of {} to win the vote", name(picture, death))),
+        },
         _ => Verdict::Blocked(Reason::ShardLost, lost_text(picture, death)),
     }
+}
+
+/// Its pod runs another node, and its replicas never got anything of it, as when it was replaced while the cluster was formed.
+/// Valkey lets none of them stand for election by itself.
+fn nobody_has_anything(picture: &Picture, death: &Death) -> bool {
+    let replicas = picture.replicas_of(&death.id);
+    let empty = |member: &Member| member.belongs() && member.facts().is_some_and(|facts| facts.keys == 0);
+    let gone = ghosts::successor(picture, &death.id).is_some();
+    gone && !replicas.is_empty() && replicas.iter().all(empty)
+}
+
+fn untried_replica<'a>(picture: &Picture<'a>, death: &Death) -> Option<Member<'a>> {
+    picture.replicas_of(&death.id).into_iter().find(|replica| !tried(replica, picture.now))
 }
 
 /// None of the replicas it knew is a node of any pod, running or waiting.
@@ -187,14 +223,21 @@ fn candidates<'a>(picture: &Picture<'a>, death: &Death) -> Vec<Member<'a>> {
     able
 }
 
-/// Candidates that ran when the primary died, so they have what it had.
+/// Candidates that followed the primary until it died, so they have what it had.
 fn continuous<'a>(picture: &Picture<'a>, death: &Death) -> Vec<Member<'a>> {
     let mut able = candidates(picture, death);
-    able.retain(|member| {
-        let started = member.facts().and_then(|facts| facts.started_at);
-        started.is_none_or(|started| age(death.since, started) >= limits::TOGETHER)
-    });
+    able.retain(|member| member.facts().is_some_and(|facts| followed_to_the_end(picture, facts, death)));
     able
+}
+
+/// A primary that is cut off serves for another node timeout, and what it then acknowledges its replica does not have.
+fn followed_to_the_end(picture: &Picture, facts: &NodeFacts, death: &Death) -> bool {
+    match facts.following {
+        Following::Now => true,
+        Following::Never => false,
+        Following::Until(lost) => age(death.since, lost) < picture.wanted.node_timeout + limits::TOGETHER,
+        Following::Untold => facts.started_at.is_none_or(|started| age(death.since, started) >= limits::TOGETHER),
+    }
 }
 
 fn tried(candidate: &Member, now: Timestamp) -> bool {
@@ -218,6 +261,18 @@ fn majority_text(picture: &Picture, death: &Death, owners: usize) -> String {
          are lost for good, run CLUSTER FAILOVER TAKEOVER on one replica of each shard: what was not replicated is then lost",
         name(picture, death),
         voters(picture),
+    )
+}
+
+fn older_text(picture: &Picture, death: &Death, candidates: &[Member]) -> String {
+    let names: Vec<String> = candidates.iter().map(|member| member.name().to_string()).collect();
+    format!(
+        "{} is away, and {} was restarted since it last followed: it may lack acknowledged writes. It goes on when {} is back; if its \
+         volume is lost, run CLUSTER FAILOVER FORCE on {}",
+        name(picture, death),
+        limits::listed(&names),
+        name(picture, death),
+        names.first().map_or("it", String::as_str),
     )
 }
 

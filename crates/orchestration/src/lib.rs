@@ -25,6 +25,6 @@ mod views;
 pub use action::{Action, FailoverMode, Peer, PodCommand, Start};
 pub use decide::decide;
 pub use decision::{Decision, Event, Finding, FindingKind, Reason};
-pub use observation::{Answered, Boot, NodeFacts, Observation, Outcome, PodSeen, Valkey, Wanted};
+pub use observation::{Answered, Boot, Following, NodeFacts, Observation, Outcome, PodSeen, Valkey, Wanted};
 pub use record::{Answers, Kind, NodeWord, Orchestration, Queued, ShardNode, ShardStatus, Step, Trouble};
 pub use sane::{Violation, sane};

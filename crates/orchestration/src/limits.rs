@@ -27,7 +27,8 @@ pub const REPEAT_REFUSED: Duration = Duration::from_secs(5);
 pub const FAILOVER_PAUSE: Duration = Duration::from_secs(3);
 /// A death that only the other nodes saw: Valkey's own election comes first.
 pub const ELECTION_FIRST: Duration = Duration::from_secs(3);
-/// A replica that started no earlier than this before its primary went down went down with it.
+/// A replica that started no earlier than this before its primary went down went down with it; and so much later than the link
+/// to it a death may be noticed.
 pub const TOGETHER: Duration = Duration::from_secs(2);
 /// A lost shard is only made anew when it has been lost this long.
 pub const LOST_FOR: Duration = Duration::from_secs(30);

@@ -91,9 +91,21 @@ pub struct NodeFacts {
     pub replication_id: Option<String>,
     pub primary: Option<NodeId>,
     pub primary_link_up: bool,
+    pub following: Following,
     pub keys: u64,
     pub started_at: Option<Timestamp>,
     pub summary: ViewSummary,
+}
+
+/// Whether a replica has followed its primary since its process started. One that has not holds what its own disk had.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Following {
+    /// It is no replica, or its sidecar is too old to say.
+    #[default]
+    Untold,
+    Never,
+    Now,
+    Until(Timestamp),
 }
 
 /// How a command ended.

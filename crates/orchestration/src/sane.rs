@@ -3,7 +3,7 @@
 
 use crate::action::{Action, FailoverMode, Peer, PodCommand, Start};
 use crate::decision::Decision;
-use crate::observation::{Boot, NodeFacts, Observation, Outcome, PodSeen, Valkey};
+use crate::observation::{Boot, Following, NodeFacts, Observation, Outcome, PodSeen, Valkey};
 use std::collections::BTreeSet;
 use topology::{NodeId, NodeView, Role, SlotSet};
 
@@ -205,6 +205,9 @@ fn failover(pod: &PodSeen, mode: FailoverMode, seen: &Observation) -> Verdict {
     }
     ensure(!answering(seen).any(|(_, other)| other.node_id == *primary), "its primary answers")?;
     ensure(is_dead(primary, seen), "nobody who knows says that its primary is dead")?;
+    let with_data = |boot: &Boot| boot.has_data && boot.last_node_id.as_ref() == Some(primary);
+    let waits = seen.pods.iter().filter_map(boot).any(with_data);
+    ensure(!(waits && facts.following == Following::Never), "it was restarted, and its primary waits with its data")?;
     let better =
         answering(seen).any(|(other, rival)| rival.primary.as_ref() == Some(primary) && is_better(other, rival, facts));
     ensure(!better, "another replica has more of the data")

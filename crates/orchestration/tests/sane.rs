@@ -2,8 +2,8 @@
 
 use jiff::Timestamp;
 use orchestration::{
-    Action, Boot, Decision, FailoverMode, NodeFacts, Observation, Peer, PodCommand, PodSeen, Start, Valkey, Violation,
-    sane,
+    Action, Boot, Decision, FailoverMode, Following, NodeFacts, Observation, Peer, PodCommand, PodSeen, Start, Valkey,
+    Violation, sane,
 };
 use topology::{Location, NodeId, NodeView, PodName, PodUid, Role, SlotSet, ViewSummary, ViewedNode};
 
@@ -49,6 +49,7 @@ fn facts(number: u32, role: Role, keys: u64, slots: &SlotSet) -> NodeFacts {
         replication_offset: 5,
         replication_id: Some("history".to_owned()),
         primary: None,
+        following: Following::Untold,
         primary_link_up: false,
         keys,
         started_at: None,
@@ -87,6 +88,21 @@ fn slots(text: &str) -> Action {
 
 fn down(number: u32, id: &str) -> PodSeen {
     pod(number, Valkey::Down { since: Timestamp::UNIX_EPOCH, node_id: Some(id.into()) }, None)
+}
+
+/// The primary "9" at the boot gate.
+fn waiting(has_data: bool) -> PodSeen {
+    let boot = Boot {
+        since: Timestamp::UNIX_EPOCH,
+        reason: String::new(),
+        last_node_id: Some("9".into()),
+        last_role: Some(Role::Primary),
+        has_data,
+        clean_stop: false,
+        owned_slots: true,
+        known_replicas: Vec::new(),
+    };
+    pod(9, Valkey::Waiting(boot), None)
 }
 
 #[test]
@@ -172,6 +188,13 @@ fn a_replica_takes_over_only_from_the_dead_and_only_the_best() {
         rule(vec![down(9, "9"), replica(1, "9", 4)], 1, Action::Failover(FailoverMode::Takeover)).contains("human")
     );
     assert_eq!(verdict(vec![down(9, "9"), replica(1, "9", 4)], 1, force()), Ok(()));
+    let mut restarted = replica(1, "9", 4);
+    if let Valkey::Answers(facts) = &mut restarted.valkey {
+        facts.following = Following::Never;
+    }
+    assert!(rule(vec![waiting(true), restarted.clone()], 1, force()).contains("waits with its data"));
+    assert_eq!(verdict(vec![waiting(false), restarted], 1, force()), Ok(()));
+    assert_eq!(verdict(vec![waiting(true), replica(1, "9", 4)], 1, force()), Ok(()));
 }
 
 #[test]
@@ -185,19 +208,6 @@ fn nothing_that_lives_owns_or_feeds_is_forgotten() {
 
 #[test]
 fn an_empty_primary_is_not_let_start_over_a_copy_of_its_data() {
-    let waiting = |has_data| {
-        let boot = Boot {
-            since: Timestamp::UNIX_EPOCH,
-            reason: String::new(),
-            last_node_id: Some("9".into()),
-            last_role: Some(Role::Primary),
-            has_data,
-            clean_stop: false,
-            owned_slots: true,
-            known_replicas: Vec::new(),
-        };
-        pod(9, Valkey::Waiting(boot), None)
-    };
     let open = |start| Action::OpenGate(start, "test".to_owned());
     assert!(rule(vec![waiting(false), replica(1, "9", 4)], 9, open(Start::AsIs)).contains("has a copy"));
     let silent = PodSeen { connected: false, ..replica(1, "9", 4) };

@@ -6,6 +6,10 @@ use api::node_settings::NODE_TIMEOUT;
 use k8s_openapi::jiff::Timestamp;
 use manifests::ValidatedCluster;
 use orchestration::{Decision, FindingKind, Orchestration, PodCommand, PodSeen, Queued, ShardStatus, Valkey, Wanted};
+use std::time::Duration;
+
+/// How often a paused cluster is looked at while something is to be done about it.
+const WATCHING: Duration = Duration::from_secs(2);
 
 /// What the line knows of the nodes, and what the status last recorded of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,11 +36,18 @@ pub fn decide(
     let facts = orchestration::Observation { pods: seen.pods.clone(), recorded: seen.recorded.clone() };
     let mut decision = orchestration::decide(&wanted, &facts, seen.running.as_ref(), &seen.queue, now);
     if let Err(violation) = orchestration::sane(&decision, &facts) {
-        // A mistake of ours must not reach the data: nothing is done, and it is told.
-        decision.commands.clear();
+        // A mistake of ours must not reach the data: nothing is done, and it is told. Nodes are still looked at, or a mistake made
+        // on an old view would never end.
+        decision.commands.retain(|command| is_harmless(command, &facts.pods));
         decision.findings.push(refusal(&violation));
     }
     Some((std::mem::take(&mut decision.commands), decision))
+}
+
+/// It only looks, and at a pod that is there to be asked.
+fn is_harmless(command: &PodCommand, pods: &[PodSeen]) -> bool {
+    let asked = |pod: &PodSeen| pod.uid == command.pod_uid && pod.connected && !pod.busy;
+    command.action.is_reading() && pods.iter().any(asked)
 }
 
 fn refusal(violation: &orchestration::Violation) -> orchestration::Finding {
@@ -46,6 +57,15 @@ fn refusal(violation: &orchestration::Violation) -> orchestration::Finding {
         reason: orchestration::Reason::UnsafePlan,
         message: format!("a plan was dropped because it would endanger data, please report this: {violation}"),
     }
+}
+
+/// A paused cluster is looked at and told nothing else; what would be done is not begun, so it is not told as begun either.
+pub fn only_watch(decision: &mut Decision, commands: &mut Vec<PodCommand>, seen: &NodesSeen) {
+    commands.retain(|command| command.action.is_reading());
+    decision.events.clear();
+    decision.orchestration.clone_from(&seen.running);
+    decision.queue.clone_from(&seen.queue);
+    decision.look_again = decision.look_again.map(|soon| soon.max(WATCHING));
 }
 
 /// A leader that has just begun has not heard everybody, nor read what each of them sees: what was true before stands until it has.
@@ -74,6 +94,7 @@ pub fn reason(reason: orchestration::Reason) -> Reason {
         Found::DuplicateNode => Reason::DuplicateNode,
         Found::UnknownNode => Reason::UnknownNode,
         Found::ShardLost => Reason::ShardLost,
+        Found::OnlyOlderCopy => Reason::OnlyOlderCopy,
         Found::MajorityLost => Reason::MajorityLost,
         Found::NotSupportedYet => Reason::NotSupportedYet,
         Found::UnsafePlan => Reason::UnsafePlan,
@@ -84,7 +105,7 @@ pub fn reason(reason: orchestration::Reason) -> Reason {
 mod tests {
     use super::*;
     use crate::sidecars::LineFacts;
-    use orchestration::NodeFacts;
+    use orchestration::{Action, FailoverMode, NodeFacts};
     use topology::{NodeView, Role, ViewSummary};
 
     fn answering(view: Option<NodeView>) -> PodSeen {
@@ -96,6 +117,7 @@ mod tests {
             replication_id: None,
             primary: None,
             primary_link_up: false,
+            following: Default::default(),
             keys: 0,
             started_at: None,
             summary: ViewSummary::default(),
@@ -148,5 +170,18 @@ mod tests {
         let down = Valkey::Down { since: Timestamp::UNIX_EPOCH, node_id: None };
         assert!(!returning(vec![PodSeen { connected: true, valkey: down, ..silent() }], true));
         assert!(!returning(vec![PodSeen { terminating: true, ..silent() }], true));
+    }
+
+    fn heard(connected: bool, busy: bool) -> PodSeen {
+        PodSeen { connected, busy, ..silent() }
+    }
+
+    #[test]
+    fn of_a_dropped_plan_only_looks_at_pods_that_can_be_asked_are_left() {
+        let command = |action| PodCommand { pod: "poc-0".into(), pod_uid: "uid".into(), action };
+        let (look, act) = (command(Action::ReadView), command(Action::Failover(FailoverMode::Force)));
+        assert!(is_harmless(&look, &[heard(true, false)]) && !is_harmless(&act, &[heard(true, false)]));
+        assert!(!is_harmless(&look, &[heard(true, true)]) && !is_harmless(&look, &[heard(false, false)]));
+        assert!(!is_harmless(&look, &[]));
     }
 }

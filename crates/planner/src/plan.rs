@@ -72,7 +72,7 @@ fn valid(cluster: &ValidatedCluster, observation: &Observation, mut report: Repo
     let steps = steps(cluster, &wanted, observation, &mut report);
     describe_pods(cluster, &wanted, observation, &mut report, now);
     report.pending = steps.iter().map(ToString::to_string).collect();
-    if report.paused { Plan { report, ..Plan::default() } } else { Plan { steps, commands, report } }
+    Plan { steps: if report.paused { Vec::new() } else { steps }, commands, report }
 }
 
 /// A cluster that is being deleted is told nothing more.
@@ -83,7 +83,10 @@ fn describe_nodes(
     now: Timestamp,
 ) -> Vec<PodCommand> {
     let decided = nodes::decide(cluster, observation, now).filter(|_| !observation.cluster.deleting);
-    let Some((commands, decision)) = decided else { return Vec::new() };
+    let Some((mut commands, mut decision)) = decided else { return Vec::new() };
+    if let Some(seen) = observation.nodes.as_ref().filter(|_| cluster.spec.paused) {
+        nodes::only_watch(&mut decision, &mut commands, seen);
+    }
     let wrong =
         |finding: &&orchestration::Finding| finding.kind == FindingKind::Degraded && finding.status == Some(true);
     for finding in decision.findings.iter().filter(wrong) {

@@ -146,7 +146,7 @@ fn phase(report: &Report, previous: Option<&ValkeyClusterStatus>) -> Phase {
 }
 
 fn plan_text(report: &Report) -> Option<String> {
-    let lead = if report.paused && !report.pending.is_empty() { "paused; when resumed: " } else { "" };
+    let lead = if report.paused { "paused; when resumed: " } else { "" };
     let mut parts = vec![pending_text(report)];
     parts.extend(report.waiting.iter().cloned());
     parts.extend(report.nodes.iter().flat_map(|nodes| nodes.plan.iter().cloned()));

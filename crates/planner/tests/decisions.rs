@@ -5,10 +5,13 @@
 use api::cluster::{Phase, ValkeyCluster, ValkeyClusterStatus};
 use k8s_openapi::jiff::Timestamp;
 use manifests::OperatorSettings;
+use orchestration::{Following, NodeFacts, PodSeen, Valkey};
 use planner::{
-    ChildKey, ChildKind, Identity, Observation, Observed, Plan, Step, expected_keys, plan, status, validate, wanted,
+    ChildKey, ChildKind, Identity, NodesSeen, Observation, Observed, Plan, Step, expected_keys, plan, status, validate,
+    wanted,
 };
 use serde_json::{Value, json};
+use topology::{Location, NodeId, Role, ViewSummary};
 
 fn cluster(spec: Value) -> ValkeyCluster {
     let metadata = json!({ "name": "poc", "namespace": "test", "uid": "cluster-uid", "generation": 4 });
@@ -201,6 +204,52 @@ fn a_paused_cluster_says_what_it_would_do() {
     let status = status(&plan.report, &empty().cluster, None, now(1));
     assert!(status.plan.unwrap().starts_with("paused; when resumed: create ServiceAccount poc-valkey; "));
     assert_eq!(status.conditions[1].reason, "Paused");
+}
+
+/// A pod whose Valkey is new, empty and alone.
+fn fresh(ordinal: usize) -> PodSeen {
+    let facts = NodeFacts {
+        node_id: NodeId::new(format!("{ordinal:040x}")),
+        role: Role::Primary,
+        loading: false,
+        replication_offset: 0,
+        replication_id: None,
+        primary: None,
+        primary_link_up: false,
+        following: Following::Untold,
+        keys: 0,
+        started_at: None,
+        summary: ViewSummary { known_nodes: 1, ..ViewSummary::default() },
+    };
+    PodSeen {
+        name: format!("poc-{ordinal}").as_str().into(),
+        uid: format!("uid-{ordinal}").as_str().into(),
+        ip: Some(format!("10.0.0.{ordinal}")),
+        location: Location::default(),
+        ready: true,
+        terminating: false,
+        connected: true,
+        valkey: Valkey::Answers(facts),
+        view: None,
+        busy: false,
+        answer: None,
+    }
+}
+
+#[test]
+fn a_paused_cluster_is_not_formed_and_nothing_is_told_as_begun() {
+    let nodes = NodesSeen { pods: (0..6).map(fresh).collect(), ..NodesSeen::default() };
+    let observation = Observation { nodes: Some(nodes), ..empty() };
+    let begun = decide(json!({}), &observation);
+    let watched = decide(json!({ "paused": true }), &observation);
+    let told = |plan: &Plan| plan.report.nodes.clone().map(|nodes| (nodes.orchestration.is_some(), nodes.events.len()));
+    assert!(!begun.commands.is_empty() && told(&begun) == Some((true, 1)), "{begun:?}");
+    let only_read = watched.commands.iter().all(|command| command.action.is_reading());
+    assert!(only_read && told(&watched) == Some((false, 0)), "{watched:?}");
+    let status = status(&watched.report, &observation.cluster, None, now(1));
+    assert!(
+        status.plan.is_some_and(|plan| plan.starts_with("paused; when resumed: ") && plan.contains("assigning slots"))
+    );
 }
 
 #[test]

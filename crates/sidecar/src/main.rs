@@ -11,7 +11,6 @@ mod handover;
 mod health;
 mod line;
 mod logging;
-mod sentence;
 mod settings;
 mod state;
 mod version;
@@ -103,7 +102,8 @@ async fn run(arguments: Arc<RunArguments>) -> anyhow::Result<()> {
     let places = boot::Places { fifo: pod.gate(), conf: pod.conf(), data_dir: pod.data_dir.clone() };
     let (gate, patience) = (shared.gate.clone(), arguments.boot_patience);
     let version = pod.valkey_version;
-    tokio::spawn(boot::Keeper { places, gate, shared: shared.clone(), sight, patience, version }.run());
+    let complaints = boot::Complaints::default();
+    tokio::spawn(boot::Keeper { places, gate, shared: shared.clone(), sight, patience, version, complaints }.run());
     tokio::spawn(Keeper::new(arguments.clone(), shared.clone()).run());
     let agent = tokio::spawn(Agent::new(arguments.clone(), shared.clone()).run());
     tokio::select! {

@@ -4,6 +4,9 @@ use crate::node::Node;
 use crate::world::World;
 use topology::{NodeId, Role};
 
+/// Ten node timeouts and a ping's period.
+const OLDEST: u64 = 60_000;
+
 impl World {
     pub(crate) fn elections(&mut self) {
         let now = self.now;
@@ -11,7 +14,7 @@ impl World {
         for name in names {
             let delay = 500 + self.chance.u64(..500);
             let Some(node) = self.node_mut(&name) else { continue };
-            match (orphaned(node), node.election_at) {
+            match (orphaned(node) && fresh(node, now), node.election_at) {
                 (false, _) => node.election_at = None,
                 (true, None) => node.election_at = Some(now + delay),
                 (true, Some(at)) if at <= now => {
@@ -89,4 +92,10 @@ impl World {
 fn orphaned(node: &Node) -> bool {
     let primary = node.primary.as_ref().and_then(|id| node.peers.get(id));
     node.role == Role::Replica && primary.is_some_and(|peer| peer.failing && !peer.slots.is_empty())
+}
+
+/// Valkey lets no replica stand for election by itself whose data is too old; one that never followed since its start has none of
+/// a known age.
+fn fresh(node: &Node, now: u64) -> bool {
+    node.link_up || node.link_lost_at.is_some_and(|lost| now < lost + OLDEST)
 }

@@ -35,6 +35,8 @@ pub struct Node {
     pub replication_id: u64,
     pub second_replication_id: u64,
     pub link_up: bool,
+    /// When the link to the primary was last up in this run, while it is down.
+    pub link_lost_at: Option<u64>,
     /// A full copy of the primary's data is under way until then.
     pub syncing_until: Option<u64>,
     pub started_at: u64,
@@ -64,6 +66,7 @@ impl Node {
             replication_id,
             second_replication_id: 0,
             link_up: false,
+            link_lost_at: None,
             syncing_until: None,
             started_at: now,
             voted_epoch: 0,
@@ -89,8 +92,14 @@ impl Node {
         self.role = Role::Replica;
         self.primary = Some(primary.clone());
         self.slots = SlotSet::default();
-        self.link_up = false;
+        (self.link_up, self.link_lost_at) = (false, None);
         self.election_at = None;
+    }
+
+    pub fn lose_link(&mut self, now: u64) {
+        if std::mem::take(&mut self.link_up) {
+            self.link_lost_at = Some(now);
+        }
     }
 
     fn assigned(&self) -> SlotSet {

@@ -4,8 +4,8 @@ use crate::node::Node;
 use crate::pod::{Pod, Process};
 use crate::world::{Setup, TICK, World};
 use orchestration::{
-    Action, Answered, Boot, Decision, FindingKind, NodeFacts, Observation, Orchestration, Outcome, PodCommand, PodSeen,
-    Queued, ShardStatus, Valkey, Wanted, decide, sane,
+    Action, Answered, Boot, Decision, FindingKind, Following, NodeFacts, Observation, Orchestration, Outcome,
+    PodCommand, PodSeen, Queued, ShardStatus, Valkey, Wanted, decide, sane,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -338,9 +338,19 @@ fn facts(world: &World, node: &Node) -> NodeFacts {
         replication_id: Some(format!("{:016x}", node.replication_id)),
         primary: node.primary.clone(),
         primary_link_up: node.link_up,
+        following: following(world, node),
         keys: u64::try_from(node.keys.len()).unwrap_or(u64::MAX),
         started_at: Some(stamp(world, node.started_at)),
         summary: node.summary(),
+    }
+}
+
+fn following(world: &World, node: &Node) -> Following {
+    match node.link_lost_at {
+        _ if node.role == Role::Primary => Following::Untold,
+        _ if node.link_up => Following::Now,
+        Some(lost) => Following::Until(stamp(world, lost)),
+        None => Following::Never,
     }
 }
 

@@ -33,14 +33,18 @@ impl World {
         let primary = source.cloned();
         let Some(node) = self.node_mut(name) else { return };
         let Some(primary) = primary else {
-            (node.link_up, node.syncing_until) = (false, None);
+            node.lose_link(now);
+            node.syncing_until = None;
             return;
         };
         let shared =
             node.replication_id == primary.replication_id || node.replication_id == primary.second_replication_id;
         match node.syncing_until {
             _ if shared && node.offset <= primary.offset && node.syncing_until.is_none() => copy(node, &primary),
-            None => (node.syncing_until, node.link_up) = (Some(now + FULL_COPY), false),
+            None => {
+                node.lose_link(now);
+                node.syncing_until = Some(now + FULL_COPY);
+            }
             Some(until) if now >= until => {
                 node.syncing_until = None;
                 copy(node, &primary);

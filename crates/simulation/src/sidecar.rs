@@ -23,19 +23,30 @@ impl World {
         }
     }
 
-    /// Opens when a peer says that another owns the slots now, or after a while when the data is there.
+    /// Opens when a peer says that another owns the slots now, or after a while when the data is there or no replica has any.
     pub(crate) fn watch_gates(&mut self) {
         let limit = 3 * self.node_timeout;
         let waiting = self.pods.values().filter_map(|pod| match pod.process {
             Process::Gate(since) => Some((pod, since)),
             _ => None,
         });
+        let nothing_to_lose = |pod: &Pod| pod.disk.data.is_some() || self.replicas_are_empty(pod);
         let may =
-            |(pod, since): &(&Pod, u64)| pod.disk.data.is_some() && self.now > since + limit || self.is_replaced(pod);
+            |(pod, since): &(&Pod, u64)| self.now > since + limit && nothing_to_lose(pod) || self.is_replaced(pod);
         let names: Vec<String> = waiting.filter(may).map(|(pod, _)| pod.name.clone()).collect();
         for name in names {
             self.start(&name);
         }
+    }
+
+    /// Every replica it knew answers that it has no keys.
+    fn replicas_are_empty(&self, pod: &Pod) -> bool {
+        let Some(was) = &pod.disk.node else { return false };
+        let mut replicas = was.peers.iter().filter(|(_, peer)| peer.primary.as_ref() == Some(&was.id));
+        replicas.all(|(id, peer)| {
+            let node = self.at(&peer.ip).and_then(Pod::node).filter(|node| node.id == *id);
+            node.is_some_and(|node| node.keys.is_empty() && self.reachable(&pod.name, &node.pod))
+        })
     }
 
     fn is_replaced(&self, pod: &Pod) -> bool {

@@ -202,7 +202,8 @@ impl World {
         let lost = Data { keys: BTreeSet::new(), offset: 0, replication_id };
         let data = pod.disk.data.clone().unwrap_or(lost);
         (node.keys, node.offset, node.replication_id) = (data.keys, data.offset, data.replication_id);
-        (node.ip, node.started_at, node.link_up, node.syncing_until) = (pod.ip.clone(), now, false, None);
+        (node.ip, node.started_at, node.syncing_until) = (pod.ip.clone(), now, None);
+        (node.link_up, node.link_lost_at) = (false, None);
         for peer in node.peers.values_mut() {
             (peer.heard_at, peer.link_up, peer.possibly_failing) = (now, false, false);
         }

@@ -6,10 +6,12 @@ use crate::{
 };
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
+    fs::{self, File},
     io,
     net::{SocketAddr, TcpListener},
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
+    sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
 use tempfile::TempDir;
@@ -60,12 +62,31 @@ pub fn free_port() -> io::Result<u16> {
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         // The kernel hands out ephemeral ports from 32768 on; fold them below, where nothing else picks at random.
         let port = 10_000 + port % 20_000;
-        let both_free = [port, port + 10_000].iter().all(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
-        if both_free {
+        let ports = [port, port + 10_000];
+        let free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
+        if reserve(ports)? && ports.into_iter().all(free) {
             return Ok(port);
         }
     }
     Err(io::Error::new(io::ErrorKind::AddrInUse, "no free pair of ports on loopback"))
+}
+
+/// Between choosing a port and listening on it another test, or another process of tests, must not choose it too. Reserved for
+/// as long as this process lives.
+fn reserve(ports: [u16; 2]) -> io::Result<bool> {
+    static RESERVED: Mutex<Vec<File>> = Mutex::new(Vec::new());
+    let folder = std::env::temp_dir().join("valkey-test-ports");
+    fs::create_dir_all(&folder)?;
+    let mut files = Vec::new();
+    for port in ports {
+        let file = File::create(folder.join(port.to_string()))?;
+        if file.try_lock().is_err() {
+            return Ok(false);
+        }
+        files.push(file);
+    }
+    RESERVED.lock().unwrap_or_else(PoisonError::into_inner).append(&mut files);
+    Ok(true)
 }
 
 pub struct TestServer {

@@ -10,6 +10,7 @@ use super::{
 use crate::{
     contract::{ReportRequest, report_request::Event},
     credentials::Current,
+    sentence,
 };
 use pki::SpiffeId;
 use std::{
@@ -180,7 +181,7 @@ impl<N: Node> Line<N> {
     }
 
     fn note(&self, ended: &Ended, delay: Duration) {
-        let problem = sentence(ended);
+        let problem = sentence::of(ended);
         let was = self.state.borrow().problem.clone();
         if was.as_ref() != Some(&problem) {
             tracing::info!(problem, ?delay, "not connected to the operator");
@@ -204,17 +205,4 @@ impl<N: Node> Line<N> {
             event: Some(event),
         });
     }
-}
-
-fn sentence(error: &dyn std::error::Error) -> String {
-    let mut sentence = error.to_string();
-    let mut source = error.source();
-    while let Some(inner) = source {
-        let inner_text = inner.to_string();
-        if !sentence.contains(&inner_text) {
-            sentence = format!("{sentence}: {inner_text}");
-        }
-        source = inner.source();
-    }
-    sentence
 }

@@ -101,6 +101,10 @@ pub struct NodeState {
     /// Two nodes with the same one share a history, so that their offsets can be compared.
     #[prost(string, tag = "15")]
     pub replication_id: ::prost::alloc::string::String,
+    /// For a replica: for how long the link to its primary has been down; 0 while it is up, -1 when it was never up since this
+    /// process started, so that there is only what its own disk had. Absent: not told.
+    #[prost(int64, optional, tag = "16")]
+    pub primary_link_down_seconds: ::core::option::Option<i64>,
 }
 /// What this node believes about the whole cluster, small enough for every heartbeat; equal digests mean equal views.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -412,6 +416,9 @@ pub struct NodeAddress {
     pub port: u32,
     #[prost(uint32, tag = "3")]
     pub bus_port: u32,
+    /// In Meet: which node has to be there. Empty: whichever is.
+    #[prost(string, tag = "4")]
+    pub node_id: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Meet {

@@ -53,11 +53,11 @@ impl NodeMemory {
     }
 
     /// What the sidecar says of its Valkey now.
-    pub fn valkey(&mut self, sidecar: &SidecarFacts) -> Valkey {
+    pub fn valkey(&mut self, sidecar: &SidecarFacts, now: Timestamp) -> Valkey {
         if !sidecar.connected {
             return Valkey::Unknown;
         }
-        let word = self.newest(sidecar);
+        let word = self.newest(sidecar, now);
         let absent = matches!(word, Word::Down | Word::Waiting(_));
         let since = self.absent_since.filter(|_| absent).unwrap_or(sidecar.last_heartbeat);
         self.absent_since = absent.then_some(since);
@@ -75,12 +75,12 @@ impl NodeMemory {
         }
     }
 
-    fn newest(&self, sidecar: &SidecarFacts) -> Word {
-        let said = self.said.clone().filter(|(asked, ..)| *asked > sidecar.last_heartbeat);
+    fn newest(&self, sidecar: &SidecarFacts, now: Timestamp) -> Word {
+        let said = self.said.clone().filter(|(asked, ..)| *asked > sidecar.last_heartbeat && *asked <= now);
         match (said, heard(&sidecar.beat, sidecar.last_heartbeat)) {
             (Some((at, state, view)), heard) if state.condition() != Condition::Down => {
                 let older = if let Word::State(_, _, view) = heard { view } else { None };
-                Word::State(at, state, view.or(older))
+                Word::State(at, Box::new(state), view.or(older))
             }
             (_, heard) => heard,
         }
@@ -92,7 +92,7 @@ enum Word {
     Unclear,
     Down,
     Waiting(Boot),
-    State(Timestamp, NodeState, Option<ClusterView>),
+    State(Timestamp, Box<NodeState>, Option<ClusterView>),
 }
 
 fn heard(beat: &HeartbeatRequest, at: Timestamp) -> Word {
@@ -104,7 +104,7 @@ fn heard(beat: &HeartbeatRequest, at: Timestamp) -> Word {
         Some(state) => match state.condition() {
             Condition::Down => Word::Down,
             Condition::Starting | Condition::Hung => Word::Unclear,
-            _ => Word::State(at, state.clone(), beat.view.clone()),
+            _ => Word::State(at, Box::new(state.clone()), beat.view.clone()),
         },
     }
 }

@@ -9,7 +9,8 @@ mod zones;
 pub use send::Errand;
 pub use zones::Zones;
 
-use crate::line::Line;
+use crate::line::{Line, SidecarFacts};
+use k8s_openapi::jiff::Timestamp;
 use memory::NodeMemory;
 use orchestration::{PodSeen, Valkey};
 use planner::PodFacts;
@@ -33,31 +34,22 @@ impl Conductor {
 
     /// What is known of a cluster's pods and their nodes now; pods that are gone are forgotten.
     pub fn seen(&self, cluster_uid: &str, pods: &[PodFacts], zones: Vec<Option<String>>) -> Vec<PodSeen> {
-        let mut clusters = self.clusters();
+        let (mut clusters, now) = (self.clusters(), Timestamp::now());
         let nodes = clusters.entry(cluster_uid.to_owned()).or_default();
-        nodes.retain(|uid, memory| memory.busy || pods.iter().any(|pod| pod.uid == *uid));
-        let seen =
-            pods.iter().zip(zones).map(|(pod, zone)| self.pod(nodes.entry(pod.uid.clone()).or_default(), pod, zone));
+        nodes.retain(|uid, memory| {
+            let kept = memory.busy || pods.iter().any(|pod| pod.uid == *uid);
+            if !kept {
+                self.line.commander.release(uid);
+            }
+            kept
+        });
+        let seen = pods.iter().zip(zones).map(|(pod, zone)| {
+            let sidecar = self.line.roster.of_pod(&pod.uid);
+            // A pod that is left over from an earlier cluster of this name says nothing about this one.
+            let sidecar = sidecar.filter(|facts| facts.pod.cluster_uid == cluster_uid);
+            pod_seen(nodes.entry(pod.uid.clone()).or_default(), pod, zone, (sidecar.as_deref(), now))
+        });
         seen.collect()
-    }
-
-    fn pod(&self, memory: &mut NodeMemory, pod: &PodFacts, zone: Option<String>) -> PodSeen {
-        let sidecar = self.line.roster.of_pod(&pod.uid);
-        let connection = sidecar.as_ref().filter(|facts| facts.connected).map(|facts| facts.presence);
-        PodSeen {
-            name: pod.name.as_str().into(),
-            uid: pod.uid.as_str().into(),
-            ip: pod.ip.clone(),
-            location: Location { node: pod.node.clone(), zone },
-            ready: pod.ready,
-            terminating: pod.terminating,
-            connected: connection.is_some(),
-            valkey: sidecar.as_deref().map_or(Valkey::Unknown, |facts| memory.valkey(facts)),
-            view: connection.and_then(|connection| memory.view(connection)),
-            busy: memory.busy,
-            // What was answered before a lost connection counts for nothing.
-            answer: memory.answer.clone().filter(|_| connection.is_some()),
-        }
     }
 
     /// Lets the streams of a cluster go, once nothing is under way on them.
@@ -68,16 +60,53 @@ impl Conductor {
         }
     }
 
-    /// Forgets clusters that are no longer there.
+    /// Forgets clusters that are no longer there, and lets their streams go.
     pub fn keep_clusters(&self, uids: &[String]) {
-        self.clusters().retain(|uid, _| uids.contains(uid));
+        self.clusters().retain(|uid, nodes| {
+            let kept = uids.contains(uid);
+            if !kept {
+                nodes.keys().for_each(|pod| self.line.commander.release(pod));
+            }
+            kept
+        });
     }
 
-    fn change(&self, cluster_uid: &str, pod_uid: &str, change: impl FnOnce(&mut NodeMemory)) {
-        change(self.clusters().entry(cluster_uid.to_owned()).or_default().entry(pod_uid.to_owned()).or_default());
+    /// False when the pod is forgotten: an answer that comes after its cluster is gone brings neither back.
+    fn change(&self, cluster_uid: &str, pod_uid: &str, change: impl FnOnce(&mut NodeMemory)) -> bool {
+        let mut clusters = self.clusters();
+        let memory = clusters.get_mut(cluster_uid).and_then(|nodes| nodes.get_mut(pod_uid));
+        memory.map(change).is_some()
     }
 
     fn clusters(&self) -> MutexGuard<'_, HashMap<String, Nodes>> {
         self.clusters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+fn pod_seen(
+    memory: &mut NodeMemory,
+    pod: &PodFacts,
+    zone: Option<String>,
+    (sidecar, now): (Option<&SidecarFacts>, Timestamp),
+) -> PodSeen {
+    let connection = sidecar.filter(|facts| facts.connected).map(|facts| facts.presence);
+    PodSeen {
+        name: pod.name.as_str().into(),
+        uid: pod.uid.as_str().into(),
+        ip: pod.ip.clone(),
+        location: Location { node: pod.node.clone(), zone },
+        ready: pod.ready,
+        terminating: pod.terminating,
+        connected: connection.is_some(),
+        valkey: sidecar.map_or(Valkey::Unknown, |facts| memory.valkey(facts, now)),
+        // A clock that was set back would make what is old the newest for as long as it was set back.
+        view: connection.and_then(|connection| memory.view(connection)).filter(|view| view.read_at <= now),
+        busy: memory.busy,
+        // What was answered before a lost connection counts for nothing.
+        answer: memory.answer.clone().filter(|answer| connection.is_some() && answer.at <= now),
+    }
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

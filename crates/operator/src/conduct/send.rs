@@ -27,14 +27,16 @@ impl Conductor {
             by_pod.entry(command.pod_uid.as_str().to_owned()).or_default().push(command);
         }
         for (pod, commands) in by_pod {
-            self.change(&errand.cluster_uid, &pod, |memory| memory.busy = true);
+            if !self.change(&errand.cluster_uid, &pod, |memory| memory.busy = true) {
+                continue;
+            }
             let (conductor, errand) = (self.clone(), errand.clone());
             tokio::spawn(async move { conductor.carry_out(&pod, &commands, &errand).await });
         }
     }
 
     /// What comes after a command that was not fulfilled is decided anew.
-    async fn carry_out(&self, pod: &str, commands: &[PodCommand], errand: &Errand) {
+    pub(super) async fn carry_out(&self, pod: &str, commands: &[PodCommand], errand: &Errand) {
         // Also when this task is dropped: a pod must not stay busy for ever.
         let _finished = Finished { conductor: self, pod, errand };
         for command in commands {
@@ -48,8 +50,8 @@ impl Conductor {
                 action: command.action.clone(),
                 outcome,
             };
-            self.change(&errand.cluster_uid, pod, |memory| memory.answered(answered));
-            if !fulfilled {
+            let known = self.change(&errand.cluster_uid, pod, |memory| memory.answered(answered));
+            if !fulfilled || !known {
                 return;
             }
         }

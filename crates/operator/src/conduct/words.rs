@@ -6,7 +6,7 @@ use link::contract::{
     self, AddSlots, ClusterView, Condition, Failover, Forget, FullView, Meet, NodeAddress, NodeState, OpenGate, Probe,
     ReadView, Replicate, SetConfigEpoch, command,
 };
-use orchestration::{Action, Boot, FailoverMode, NodeFacts, Peer, Start};
+use orchestration::{Action, Boot, FailoverMode, Following, NodeFacts, Peer, Start};
 use topology::{NodeId, NodeView, Role, SlotRange, SlotSet, ViewSummary, ViewedNode};
 
 /// The action as it travels.
@@ -32,7 +32,12 @@ pub fn action(action: &Action) -> command::Action {
 
 fn address(peer: &Peer) -> NodeAddress {
     use api::names::port::{BUS, VALKEY};
-    NodeAddress { ip: peer.ip.clone(), port: VALKEY.unsigned_abs(), bus_port: BUS.unsigned_abs() }
+    NodeAddress {
+        ip: peer.ip.clone(),
+        port: VALKEY.unsigned_abs(),
+        bus_port: BUS.unsigned_abs(),
+        node_id: peer.node_id.as_str().to_owned(),
+    }
 }
 
 fn ranges(slots: &SlotSet) -> Vec<contract::SlotRange> {
@@ -66,10 +71,22 @@ pub fn facts(state: &NodeState, view: Option<&ClusterView>, at: Timestamp) -> Op
         replication_id: Some(state.replication_id.clone()).filter(|id| !id.is_empty()),
         primary: NodeId::parse(&state.primary_node_id),
         primary_link_up: state.primary_link_up,
+        following: following(state, at),
         keys: state.keys,
         started_at: at.checked_sub(uptime).ok(),
         summary: view.map(summary).unwrap_or_default(),
     })
+}
+
+fn following(state: &NodeState, at: Timestamp) -> Following {
+    match state.primary_link_down_seconds {
+        None => Following::Untold,
+        Some(_) if state.primary_link_up => Following::Now,
+        Some(seconds) if seconds >= 0 => {
+            at.checked_sub(SignedDuration::from_secs(seconds)).map_or(Following::Never, Following::Until)
+        }
+        Some(_) => Following::Never,
+    }
 }
 
 fn role(role: contract::Role) -> Option<Role> {
@@ -136,4 +153,25 @@ fn slots(ranges: &[contract::SlotRange]) -> Option<SlotSet> {
         Some(SlotRange::new(u16::try_from(range.first).ok()?, u16::try_from(range.last).ok()?))
     };
     SlotSet::of(ranges.iter().map(range).collect::<Option<Vec<_>>>()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_long_a_link_is_down_tells_until_when_it_was_followed() {
+        let at = Timestamp::from_second(1_000).unwrap();
+        let told = |up, down| {
+            let state = NodeState { primary_link_up: up, primary_link_down_seconds: down, ..NodeState::default() };
+            following(&state, at)
+        };
+        let until = |second| Following::Until(Timestamp::from_second(second).unwrap());
+        assert_eq!([told(true, None), told(false, None)], [Following::Untold; 2], "an older sidecar does not say");
+        assert_eq!(
+            [told(true, Some(0)), told(false, Some(7)), told(false, Some(0))],
+            [Following::Now, until(993), until(1_000)]
+        );
+        assert_eq!([told(false, Some(-1)), told(false, Some(i64::MAX))], [Following::Never; 2]);
+    }
 }

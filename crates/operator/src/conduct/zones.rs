@@ -7,10 +7,15 @@ use planner::PodFacts;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use tokio::time::timeout;
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 /// How long an answer of "cannot tell" stands.
 const UNTOLD: Duration = Duration::from_secs(600);
+/// Nobody waits longer than this for a zone.
+const ANSWER: Duration = Duration::from_secs(3);
+/// Nodes come and go: past this many names all are asked for anew.
+const MOST: usize = 10_000;
 
 #[derive(Default)]
 pub struct Zones {
@@ -29,6 +34,9 @@ impl Zones {
         }
         let zone = ask(node, client).await;
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= MOST {
+            known.clear();
+        }
         known.insert(node.clone(), (zone.clone(), Instant::now()));
         zone
     }
@@ -41,12 +49,13 @@ impl Zones {
 }
 
 async fn ask(node: &str, client: &Client) -> Option<String> {
-    let found = Api::<Node>::all(client.clone()).get_metadata_opt(node).await;
-    match found {
-        Ok(node) => node?.metadata.labels?.remove(ZONE),
-        Err(error) => {
+    let api = Api::<Node>::all(client.clone());
+    match timeout(ANSWER, api.get_metadata_opt(node)).await {
+        Ok(Ok(node)) => node?.metadata.labels?.remove(ZONE),
+        Ok(Err(error)) => {
             tracing::info!(node, %error, "the node's zone cannot be read; replicas are spread over nodes only");
             None
         }
+        Err(_) => None,
     }
 }

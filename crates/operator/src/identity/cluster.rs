@@ -61,6 +61,11 @@ impl Identities {
         self.memories.noticed(cluster, name, version)
     }
 
+    /// Forgets clusters of one scope that are no longer there.
+    pub fn keep_clusters(&self, scope: Option<&str>, clusters: &[crate::cache::ClusterName]) {
+        self.memories.keep(scope, clusters);
+    }
+
     /// The cluster is gone.
     pub fn forget(&self, cluster: &crate::cache::ClusterName) {
         self.memories.forget(cluster);

@@ -63,7 +63,35 @@ impl Memories {
         self.all().remove(cluster);
     }
 
+    /// Forgets clusters of one scope that are no longer there: an end in a time without a watch is not told, and a look that was
+    /// under way remembers its cluster once more.
+    pub fn keep(&self, scope: Option<&str>, clusters: &[ClusterName]) {
+        let elsewhere = |cluster: &ClusterName| scope.is_some_and(|namespace| namespace != cluster.namespace);
+        self.all().retain(|cluster, _| elsewhere(cluster) || clusters.contains(cluster));
+    }
+
     pub fn len(&self) -> usize {
         self.all().len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cluster(namespace: &str, name: &str) -> ClusterName {
+        ClusterName { namespace: namespace.into(), name: name.into() }
+    }
+
+    #[test]
+    fn clusters_that_are_gone_are_forgotten_and_those_of_other_scopes_are_not() {
+        let (memories, kept) = (Memories::default(), cluster("a", "kept"));
+        for cluster in [&kept, &cluster("a", "gone"), &cluster("b", "elsewhere")] {
+            memories.set_parties(cluster, "uid", Vec::new());
+        }
+        memories.keep(Some("a"), std::slice::from_ref(&kept));
+        assert_eq!(memories.len(), 2);
+        memories.keep(None, std::slice::from_ref(&kept));
+        assert!(memories.len() == 1 && memories.parties(&kept, "uid").is_some());
     }
 }

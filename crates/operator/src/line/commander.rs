@@ -69,6 +69,12 @@ impl Commander {
         session.command(fence, action, deadline).await.map_err(unanswered)
     }
 
+    /// As if a command to this pod were under way.
+    #[cfg(test)]
+    pub fn expect(&self, pod_uid: &str) {
+        self.place(pod_uid);
+    }
+
     /// Ends the stream to a pod; commands under way on it are not waited for.
     pub fn release(&self, pod_uid: &str) {
         if let Some(place) = self.places().remove(pod_uid) {

@@ -15,6 +15,7 @@ pub fn essence(beat: &HeartbeatRequest) -> HeartbeatRequest {
         node.used_memory_bytes = 0;
         node.keys = 0;
         node.uptime_seconds = 0;
+        node.primary_link_down_seconds = None;
     }
     beat
 }

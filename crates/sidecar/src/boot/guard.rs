@@ -2,7 +2,8 @@
 //!
 //! A primary that comes back without its data within the node timeout is still the primary for everybody, and its replicas
 //! throw their copies away to follow it. So a primary with slots that did not end in order waits until another has its
-//! slots, or until it is sure that waiting longer saves nothing.
+//! slots, or until it is sure that waiting longer saves nothing. The operator may let it through earlier, but not over a better
+//! copy that answers: it does not see which data this node would load.
 
 use super::{
     past::{Past, PastNode},
@@ -48,8 +49,14 @@ pub enum Decision {
     },
 }
 
+/// How long replicas have to answer before an order is obeyed that could overrule them; an order lasts a little longer.
+const HEARING: Duration = Duration::from_millis(1_500);
+
 pub fn decide(facts: &Facts) -> Decision {
     match (facts.ordered, &facts.past) {
+        (Some(Start::AsIs), Past::Node(node)) if objection(node, facts).is_some() => {
+            wait(objection(node, facts).unwrap_or_default())
+        }
         (Some(start @ (Start::AsIs | Start::Fresh)), _) => {
             Decision::Open { start, concede: false, reason: "the operator lets it through".into() }
         }
@@ -59,6 +66,21 @@ pub fn decide(facts: &Facts) -> Decision {
         )),
         (_, Past::Node(node)) => decide_for(node, facts),
     }
+}
+
+/// Why an order to start as it is is not obeyed: it would be the primary again at once, and its replicas would throw away what
+/// they have.
+fn objection(node: &PastNode, facts: &Facts) -> Option<String> {
+    let Decision::Wait { .. } = decide_for(node, facts) else { return None };
+    if facts.data == Data::Journal {
+        return None;
+    }
+    if let Some(replica) = better_copy(facts) {
+        return Some(format!("replica {replica} has what this node would not load: it has to take over first"));
+    }
+    let heard = node.replicas().all(|replica| facts.answers.contains_key(&replica.id));
+    (!heard && facts.waited < HEARING)
+        .then(|| "it was a primary: its replicas are asked first what they have".to_owned())
 }
 
 fn decide_for(node: &PastNode, facts: &Facts) -> Decision {
@@ -105,8 +127,11 @@ fn no_copy_has_data(node: &PastNode, facts: &Facts) -> bool {
     node.replicas().all(|replica| keys(&replica.id) == Some(0))
 }
 
+/// Anything is better than nothing; than a snapshot, what was followed since.
 fn better_copy(facts: &Facts) -> Option<&str> {
-    let is_better = |answer: &PeerAnswer| answer.copy.is_some_and(|copy| copy.keys > 0 && copy.followed_to_the_end);
+    let nothing = facts.data == Data::Nothing;
+    let is_better =
+        |answer: &PeerAnswer| answer.copy.is_some_and(|copy| copy.keys > 0 && (copy.followed_to_the_end || nothing));
     facts.answers.iter().find(|(_, answer)| is_better(answer)).map(|(id, _)| id.as_str())
 }
 

@@ -95,6 +95,20 @@ fn the_operator_may_know_better() {
     assert!(!opens(&Facts { past: Past::Damaged("x".into()), ..trapped() }));
 }
 
+#[test]
+fn an_order_does_not_overrule_a_copy_that_followed_to_the_end_unless_the_own_data_is_as_good() {
+    let ordered = Facts { ordered: Some(Start::AsIs), waited: PATIENCE, ..trapped() };
+    for data in [Data::Nothing, Data::Snapshot] {
+        let facts = Facts { data, ..ordered.clone() };
+        assert!(!opens(&with_replica(facts.clone(), 9, true)), "{data:?}");
+        assert!(opens(&with_replica(facts.clone(), 0, true)), "{data:?}");
+        assert_eq!(opens(&with_replica(facts.clone(), 9, false)), data == Data::Snapshot, "restarted since: {data:?}");
+        assert!(opens(&facts), "a replica that gives no answer holds nobody up: {data:?}");
+        assert!(!opens(&Facts { waited: Duration::ZERO, ..facts }), "but it is asked first: {data:?}");
+    }
+    assert!(opens(&with_replica(Facts { data: Data::Journal, waited: Duration::ZERO, ..ordered }, 9, true)));
+}
+
 fn any_answer() -> impl Strategy<Value = PeerAnswer> {
     let copy = (0u64..3, any::<bool>()).prop_map(|(keys, followed_to_the_end)| Copy { keys, followed_to_the_end });
     (Just(None), proptest::option::of(copy)).prop_map(|(successor, copy)| PeerAnswer { successor, copy })

@@ -21,6 +21,7 @@ use link::{
 use std::{
     collections::BTreeMap,
     path::PathBuf,
+    sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
 use tokio::time::sleep;
@@ -33,6 +34,7 @@ const EAGER_FOR: Duration = Duration::from_secs(30);
 const STARTING: Duration = Duration::from_secs(5);
 /// While Valkey runs.
 const CALM: Duration = Duration::from_secs(1);
+const COMPLAIN_AGAIN: Duration = Duration::from_secs(10);
 /// Not a parameter of Valkey: it ends with an error instead of starting.
 const DISMISSAL: &str = "the-pod-stops-and-this-server-does-not-start\n";
 
@@ -52,6 +54,22 @@ pub struct Keeper {
     pub patience: Duration,
     /// Of the Valkey beside it, if the pod says.
     pub version: Option<ValkeyVersion>,
+    pub complaints: Complaints,
+}
+
+/// What was last complained of, and when: what fails is tried again many times a second, and is not told that often.
+#[derive(Debug, Default)]
+pub struct Complaints(Mutex<Option<(String, Instant)>>);
+
+impl Complaints {
+    fn tell(&self, error: &dyn std::error::Error) {
+        let text = link::sentence::of(error);
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.as_ref().is_none_or(|(told, at)| *told != text || at.elapsed() > COMPLAIN_AGAIN) {
+            tracing::error!(error = text, "the gate before Valkey does not work");
+            *last = Some((text, Instant::now()));
+        }
+    }
 }
 
 impl Keeper {
@@ -147,7 +165,7 @@ impl Keeper {
             return self.start_afresh();
         }
         if concede && let Err(error) = past::concede(&self.places.data_dir) {
-            tracing::error!(%error, "could not give up the epoch this node served its slots under");
+            self.complaints.tell(&error);
             return false;
         }
         self.mend_shard_ids();
@@ -176,7 +194,7 @@ impl Keeper {
         match shard_ids::mend(&self.places.data_dir) {
             Ok(true) => tracing::warn!("nodes.conf named two shards for one pair of primary and replica; mended"),
             Ok(false) => {}
-            Err(error) => tracing::error!(%error, "could not mend the shard ids in nodes.conf"),
+            Err(error) => self.complaints.tell(&error),
         }
     }
 
@@ -189,7 +207,7 @@ impl Keeper {
                 self.gate.conf_outdated();
                 self.shared.ask_for_review();
             }
-            Err(error) => tracing::error!(%error, "could not set aside what this node had"),
+            Err(error) => self.complaints.tell(&error),
         }
         true
     }
@@ -218,8 +236,7 @@ impl Keeper {
 
     fn note(&self, result: Result<(), FifoError>) {
         if let Err(error) = result {
-            let source = std::error::Error::source(&error).map(ToString::to_string);
-            tracing::error!(%error, source, "the gate before Valkey does not work");
+            self.complaints.tell(&error);
         }
     }
 }

@@ -17,5 +17,5 @@ mod stop_note;
 
 pub use fifo::is_gate;
 pub use gate::Gate;
-pub use keeper::{Keeper, Places};
-pub use stop_note::StopNote;
+pub use keeper::{Complaints, Keeper, Places};
+pub use stop_note::{LONGEST_STOP, StopNote};

@@ -9,6 +9,8 @@ use std::{
 };
 
 const FILE: &str = "sidecar-stop.json";
+/// Longer than a pod's grace period, after which the kubelet kills it.
+pub const LONGEST_STOP: Duration = Duration::from_secs(360);
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -38,7 +40,35 @@ impl StopNote {
         }
     }
 
+    /// Valkey runs, long after it was asked to stop: the stop was called off, or somebody only tried the hook. What it saves from
+    /// now on is not saved by a stop.
+    pub fn remove_if_outlived(data_dir: &Path) {
+        let outlived = |note: Self| note.asked().elapsed().is_ok_and(|age| age > LONGEST_STOP);
+        if Self::read(data_dir).is_some_and(outlived) {
+            tracing::warn!("Valkey was asked to stop and did not; its next end is not taken for a stop in order");
+            Self::remove(data_dir);
+        }
+    }
+
     pub fn asked(&self) -> SystemTime {
         UNIX_EPOCH + Duration::from_millis(self.asked_unix_milliseconds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_is_worth_nothing_once_valkey_has_outlived_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let note = StopNote::now("me".into());
+        note.write(folder.path()).unwrap();
+        StopNote::remove_if_outlived(folder.path());
+        assert_eq!(StopNote::read(folder.path()), Some(note.clone()), "it may be stopping right now");
+        let asked_unix_milliseconds = note.asked_unix_milliseconds - 400_000;
+        StopNote { asked_unix_milliseconds, ..note }.write(folder.path()).unwrap();
+        StopNote::remove_if_outlived(folder.path());
+        assert_eq!(StopNote::read(folder.path()), None);
     }
 }

@@ -36,6 +36,8 @@ pub async fn run(desk: &mut Desk<'_>, mode: FailoverMode) -> Work {
         if desk.left().is_zero() {
             return Err(Stop::Late("this node is still a replica: it was not voted for in time".into()));
         }
+        // The primary may be back since the last try, and have acknowledged writes.
+        check(&desk.nodes().await?, mode).await?;
     }
 }
 

@@ -17,6 +17,7 @@ fn viewed(node: &ClusterNode, nodes: &ClusterNodes, own_shard: &str) -> ViewedNo
             ip: address.ip().to_string(),
             port: address.port().into(),
             bus_port: node.bus_port.into(),
+            ..NodeAddress::default()
         }),
         role: role(node).into(),
         myself: node.has_flag("myself"),

@@ -20,6 +20,8 @@ const LOOK: Duration = Duration::from_millis(15);
 struct Target {
     address: SocketAddr,
     bus_port: u16,
+    /// Who has to be there; empty when an older operator does not say.
+    node_id: String,
 }
 
 pub async fn run(desk: &mut Desk<'_>, meet: &contract::Meet) -> Work {
@@ -34,7 +36,7 @@ pub async fn run(desk: &mut Desk<'_>, meet: &contract::Meet) -> Work {
     }
     let mut connection = desk.connect().await?;
     for target in &strange {
-        let Target { address, bus_port } = target;
+        let Target { address, bus_port, .. } = target;
         connection.cluster_meet_on_bus(&address.ip().to_string(), address.port(), *bus_port).await?;
         desk.did(format!("CLUSTER MEET {address}"));
     }
@@ -57,7 +59,7 @@ pub async fn run(desk: &mut Desk<'_>, meet: &contract::Meet) -> Work {
 /// of ours at some later ping, up to half a node timeout away.
 async fn greet_again(connection: &mut Connection, me: &str, targets: &[&Target]) -> Result<(), Stop> {
     let until = Instant::now() + INTRODUCTION;
-    for Target { address, bus_port } in targets {
+    for Target { address, bus_port, .. } in targets {
         if is_known_without_slots(me, *address, until).await {
             connection.cluster_meet_on_bus(&address.ip().to_string(), address.port(), *bus_port).await?;
         }
@@ -81,7 +83,8 @@ fn target(node: &NodeAddress) -> Result<Target, Stop> {
     let wrong = |field: &str| Stop::invalid(format!("nodes: {field} of {node:?} is not usable"));
     let ip: IpAddr = node.ip.parse().map_err(|_| wrong("ip"))?;
     let port = |number: u32, field| u16::try_from(number).ok().filter(|port| *port > 0).ok_or_else(|| wrong(field));
-    Ok(Target { address: SocketAddr::new(ip, port(node.port, "port")?), bus_port: port(node.bus_port, "bus_port")? })
+    let (address, bus_port) = (SocketAddr::new(ip, port(node.port, "port")?), port(node.bus_port, "bus_port")?);
+    Ok(Target { address, bus_port, node_id: node.node_id.clone() })
 }
 
 fn knows(nodes: &ClusterNodes, address: SocketAddr) -> bool {
@@ -94,6 +97,10 @@ async fn check(nodes: &ClusterNodes, target: &Target) -> Result<(), Stop> {
     let address = target.address;
     let view = neighbour::view_of(address, PATIENCE).await;
     let view = view.ok_or_else(|| Stop::Failed(format!("{address} gives no answer; nothing was done")))?;
+    // An address is handed on to other pods, also to those of other clusters; an empty one of those would be met unnoticed.
+    if let Some(found) = view.myself().filter(|found| !target.node_id.is_empty() && found.id != target.node_id) {
+        return Err(Stop::Failed(format!("{} is at {address} now; nothing was done", found.id)));
+    }
     match conflict(nodes, &view) {
         Some(slot) => Err(Stop::unsafe_because(format!(
             "{address} belongs to another cluster: slot {slot} is served by nodes that do not know each other"

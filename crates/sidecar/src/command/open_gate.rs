@@ -26,7 +26,10 @@ pub async fn run(desk: &mut Desk<'_>, start: Start) -> Work {
         }
         sleep(POLL).await;
     }
-    Err(Stop::Late("the gate is open, and Valkey has not come up yet".into()))
+    // With the order in force it still waits: the guard objects.
+    let objection = desk.context.shared.lock().boot.clone().filter(|boot| boot.waiting).map(|boot| boot.reason);
+    Err(objection
+        .map_or_else(|| Stop::Late("the gate is open, and Valkey has not come up yet".into()), Stop::unsafe_because))
 }
 
 async fn runs(desk: &Desk<'_>) -> bool {

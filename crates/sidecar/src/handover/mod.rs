@@ -2,7 +2,10 @@
 
 pub mod candidates;
 
-use crate::{boot::StopNote, voters};
+use crate::{
+    boot::{LONGEST_STOP, StopNote},
+    voters,
+};
 use candidates::{Candidate, Standing};
 use std::{fmt, path::PathBuf, time::Duration};
 use tokio::{
@@ -59,6 +62,14 @@ impl fmt::Display for Outcome {
     }
 }
 
+/// A note about a stop that does not come is taken back. Once, and not by looking at the volume all the time: it may hang.
+async fn take_back(socket: PathBuf, data_dir: PathBuf) {
+    sleep(LONGEST_STOP + Duration::from_secs(1)).await;
+    if Connection::open(&Address::Unix(socket), CALL_DEADLINE).await.is_ok() {
+        StopNote::remove_if_outlived(&data_dir);
+    }
+}
+
 impl HandOver {
     pub fn new(socket: PathBuf, data_dir: PathBuf, deadline: Duration) -> Self {
         Self { socket, data_dir, deadline, turn: Mutex::new(()) }
@@ -77,8 +88,9 @@ impl HandOver {
     async fn leave_note(&self) {
         let own = async { self.connect().await?.cluster_my_id().await };
         let Ok(node_id) = own.await else { return };
-        if let Err(error) = StopNote::now(node_id).write(&self.data_dir) {
-            tracing::warn!(%error, "could not note that this node stops in order");
+        match StopNote::now(node_id).write(&self.data_dir) {
+            Ok(()) => drop(tokio::spawn(take_back(self.socket.clone(), self.data_dir.clone()))),
+            Err(error) => tracing::warn!(%error, "could not note that this node stops in order"),
         }
     }
 

@@ -2,11 +2,12 @@
 //! `main`. Without an operator, or without a certificate, nobody is dialled and the pod works alone.
 
 use super::{epoch_file::EpochFile, mounted_files::MountedFiles, node::LineNode, place::Place};
-use crate::{arguments::RunArguments, sentence, state::Shared};
+use crate::{arguments::RunArguments, state::Shared};
 use api::node_settings::NodeSettings;
 use link::{
     Current, IdentitySource,
     client::{Fence, Line, LineParts, LineState, Notice, Times},
+    sentence,
 };
 use std::{sync::Arc, time::Duration};
 use tokio::{

@@ -56,6 +56,15 @@ impl Look {
             run_id: text("run_id"),
             shard_id: self.shard_id.clone(),
             replication_id: text("master_replid"),
+            primary_link_down_seconds: self.primary_link_down_seconds(),
+        }
+    }
+
+    fn primary_link_down_seconds(&self) -> Option<i64> {
+        match self.info.text("master_link_status")? {
+            "up" => Some(0),
+            // -1 until the first link of this run was lost.
+            _ => self.info.text("master_link_down_since_seconds")?.parse().ok(),
         }
     }
 
@@ -126,6 +135,17 @@ mod tests {
         let state = look.node_state(Condition::NotInSync);
         assert_eq!((state.role(), state.replication_offset, state.primary_link_up), (Role::Replica, 40, true));
         assert_eq!(state.condition(), Condition::NotInSync);
+        assert_eq!(state.primary_link_down_seconds, Some(0));
+    }
+
+    #[test]
+    fn a_replica_tells_whether_it_ever_followed_in_this_run() {
+        let down = |since: &str| {
+            let info = format!("role:slave\nmaster_link_status:down\nmaster_link_down_since_seconds:{since}\n");
+            seen(&info).node_state(Condition::NotInSync).primary_link_down_seconds
+        };
+        assert_eq!([down("7"), down("-1"), down("x")], [Some(7), Some(-1), None]);
+        assert_eq!(seen("role:master\n").node_state(Condition::Ready).primary_link_down_seconds, None);
     }
 
     #[test]

@@ -106,7 +106,7 @@ impl Reader {
                 self.give(credentials);
                 None
             }
-            Err(error) => Some(crate::sentence::of(&error)),
+            Err(error) => Some(link::sentence::of(&error)),
         };
         self.note(problem);
     }

@@ -65,7 +65,7 @@ async fn a_pod_that_stops_does_not_wait_for_a_valkey_that_hears_no_signal() {
 
 #[tokio::test]
 async fn a_sidecar_restarted_beside_a_running_valkey_leaves_it_alone() {
-    let mut pod = Pod::ready(ServerVersion::V8_1, &[]);
+    let mut pod = Pod::settled(ServerVersion::V8_1, &[]);
     let run = pod.connect().await.info(&["server"]).await.unwrap();
     pod.stop_sidecar();
     // An older sidecar left a file there.
@@ -73,7 +73,7 @@ async fn a_sidecar_restarted_beside_a_running_valkey_leaves_it_alone() {
     fs::remove_file(&conf).unwrap();
     fs::write(&conf, "port 1\n").unwrap();
     pod.start_sidecar(&[]);
-    pod.wait_ready();
+    pod.wait_settled();
     let again = pod.connect().await.info(&["server"]).await.unwrap();
     assert_eq!(run.text("run_id"), again.text("run_id"));
     pod.wait_for("the FIFO is back", is_fifo);
@@ -86,13 +86,13 @@ fn is_fifo(pod: &Pod) -> bool {
 #[tokio::test]
 async fn config_rewrite_is_answered_and_the_next_start_is_still_guarded() {
     for version in BOTH_VERSIONS {
-        let mut pod = Pod::ready(version, &[("hz", "20")]);
+        let mut pod = Pod::settled(version, &[("hz", "20")]);
         let mut connection = pod.connect().await;
         let rewrite = tokio::time::timeout(Duration::from_secs(5), connection.call(&["CONFIG", "REWRITE"])).await;
         assert_eq!(rewrite.unwrap().unwrap().into_text(), "OK");
         within(Duration::from_secs(5), "the FIFO is back", || async { is_fifo(&pod) }).await;
         pod.server().kill().unwrap();
         pod.start_server();
-        pod.wait_ready();
+        pod.wait_settled();
     }
 }

@@ -152,3 +152,38 @@ fn a_handed_over_shard_never_leaves_the_record_whatever_the_age_of_the_words() -
     }
     Ok(())
 }
+
+/// A shard whose replica lags and is then restarted, and whose primary has been away for so long since.
+fn restarted_too(seed: u64, away: u64) -> Result<Stage, String> {
+    let mut stage = formed(seed, &[Setup { kubernetes_nodes: 6, ..Setup::default() }])?;
+    let primary = primary_of(&stage, 0);
+    let replica = replica_of(&stage, &primary);
+    let place = stage.world.pods.get(&replica).map(|pod| pod.kubernetes_node.clone());
+    stage.world.cut.extend(place);
+    stage.run(100)?;
+    assert!((1_000..1_200).all(|key| stage.world.write("cache", key)));
+    let acknowledged = stage.world.acknowledged.clone();
+    stage.world.replace(&replica, 1_000);
+    stage.world.replace(&primary, away);
+    stage.world.cut.clear();
+    stage.world.acknowledged = acknowledged;
+    Ok(stage)
+}
+
+#[test]
+fn a_replica_that_was_restarted_too_does_not_take_over_from_a_primary_that_has_more_on_its_disk() -> Outcome {
+    for (seed, away) in [(0, 3_600), (1, 3_600), (2, 3_600), (3, 20_000), (4, 120_000)] {
+        let mut stage = restarted_too(seed, away)?;
+        ends_whole(&mut stage, 180_000).map_err(|error| format!("away for {away}: {error}"))?;
+    }
+    Ok(())
+}
+
+#[test]
+fn while_only_an_older_copy_is_left_the_reason_says_what_to_do() -> Outcome {
+    let mut stage = restarted_too(5, 1_000_000)?;
+    stage.run(60_000)?;
+    let older = stage.operators[0].decision.findings.iter().find(|finding| finding.reason == Reason::OnlyOlderCopy);
+    assert!(older.is_some_and(|finding| finding.message.contains("CLUSTER FAILOVER FORCE")), "{}", stage.complaint());
+    Ok(())
+}

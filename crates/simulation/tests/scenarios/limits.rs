@@ -57,6 +57,7 @@ fn pod(index: usize, formed: bool, shares: &[SlotSet]) -> PodSeen {
         replication_offset: 1,
         replication_id: Some(format!("{:040x}", index % MASTERS)),
         primary: replica.then(|| id(index - MASTERS)),
+        following: orchestration::Following::Untold,
         primary_link_up: replica,
         keys: 0,
         started_at: None,

@@ -119,7 +119,8 @@ pub fn meet(nodes: &[Node]) -> Action {
 }
 
 pub fn at(port: u16) -> NodeAddress {
-    NodeAddress { ip: "127.0.0.1".into(), port: port.into(), bus_port: u32::from(port) + 10_000 }
+    let (ip, bus_port) = ("127.0.0.1".into(), u32::from(port) + 10_000);
+    NodeAddress { ip, port: port.into(), bus_port, node_id: String::new() }
 }
 
 pub fn add_slots((first, last): (u32, u32)) -> Action {

@@ -55,6 +55,27 @@ async fn after_a_kill_the_replica_is_promoted_by_force_at_once_and_the_dead_is_f
 }
 
 #[tokio::test]
+async fn a_primary_that_is_back_before_the_vote_is_won_is_not_overthrown() {
+    for version in BOTH_VERSIONS {
+        let nodes = formed(version).await;
+        for frozen in &nodes[..3] {
+            frozen.server.freeze().unwrap();
+        }
+        let asked_for_votes = async || {
+            let text = nodes[3].server.connect().await.unwrap().call(&["CLUSTER", "INFO"]).await.unwrap().into_text();
+            text.contains("cluster_stats_messages_auth-req_sent:")
+        };
+        let back = async {
+            eventually("it asks for votes", asked_for_votes).await;
+            nodes[0].server.thaw().unwrap();
+        };
+        let forced = nodes[3].run_within(failover(FailoverMode::Force), Duration::from_secs(12));
+        let (forced, ()) = tokio::join!(forced, back);
+        assert!(matches!(&forced, Outcome::Refused(refused) if refused.detail.contains("answers")), "{forced:?}");
+    }
+}
+
+#[tokio::test]
 async fn without_a_majority_force_fails_and_only_takeover_helps() {
     for version in BOTH_VERSIONS {
         let mut nodes = formed(version).await;

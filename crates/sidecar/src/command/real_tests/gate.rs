@@ -1,6 +1,6 @@
 use super::cluster::{DEADLINE, eventually};
 use crate::{
-    boot::{Keeper, Places},
+    boot::{Complaints, Keeper, Places},
     command::{Context, execute},
     state::Shared,
     vigil::Vigil,
@@ -65,6 +65,7 @@ fn keep(shared: &Shared, socket: PathBuf, folder: PathBuf) {
         sight: vigil.sight(),
         patience: Duration::from_millis(100),
         version: None,
+        complaints: Complaints::default(),
     };
     tokio::spawn(vigil.run());
     tokio::spawn(keeper.run());

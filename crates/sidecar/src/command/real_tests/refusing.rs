@@ -1,5 +1,7 @@
 use super::cluster::{Node, add_slots, at, eventually, failover, forget, formed, meet, replicate};
-use link::contract::{CancelMigration, FailoverMode, Meet, RefusedReason, ReloadAcl, answer::Outcome, command::Action};
+use link::contract::{
+    CancelMigration, FailoverMode, Meet, NodeAddress, RefusedReason, ReloadAcl, answer::Outcome, command::Action,
+};
 use std::time::Duration;
 use valkey::testing::{BOTH_VERSIONS, ServerVersion, free_port};
 
@@ -40,6 +42,22 @@ async fn a_replica_with_the_last_copy_does_not_go_to_another_primary() {
     })
     .await;
     nodes[3].is_unsafe(replicate(&other), "last copy").await;
+}
+
+#[tokio::test]
+async fn whoever_else_is_at_the_address_is_not_met() {
+    for version in BOTH_VERSIONS {
+        let nodes = [Node::start(version), Node::start(version)];
+        let address = |node_id: &str| NodeAddress { node_id: node_id.to_owned(), ..at(nodes[1].server.port) };
+        let meet = |node_id: &str| Action::Meet(Meet { nodes: vec![address(node_id)] });
+        let outcome = nodes[0].run(meet(&"b".repeat(40))).await;
+        assert!(
+            matches!(&outcome, Outcome::Failed(failed) if failed.detail.contains("nothing was done")),
+            "{outcome:?}"
+        );
+        assert_eq!(nodes[0].view().await.nodes.len(), 1);
+        assert!(nodes[0].done(meet(&nodes[1].id().await)).await.changed);
+    }
 }
 
 #[tokio::test]

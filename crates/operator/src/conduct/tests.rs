@@ -1,0 +1,95 @@
+use super::*;
+use crate::cache::ClusterName;
+use link::contract::{Condition, Done, HeartbeatRequest, NodeState, Role};
+use link::server::{Leadership, ProvenPod, Sidecar};
+use std::time::Duration;
+use tokio::sync::watch;
+
+fn pod(uid: &str) -> PodFacts {
+    PodFacts { name: "orders-0".into(), uid: uid.into(), ..PodFacts::default() }
+}
+
+fn speaks(line: &Line, cluster_uid: &str, pod_uid: &str) {
+    let pod = ProvenPod {
+        namespace: "team-a".into(),
+        cluster: "orders".into(),
+        cluster_uid: cluster_uid.into(),
+        pod: "orders-0".into(),
+        pod_uid: pod_uid.into(),
+    };
+    let certificate = pki::LeafFacts {
+        id: pki::identity::sidecar("team-a", "orders").unwrap(),
+        thumbprint: pki::Thumbprint::recorded("a"),
+        not_before: Timestamp::UNIX_EPOCH,
+        not_after: Timestamp::UNIX_EPOCH,
+    };
+    let address = ([127, 0, 0, 1], 1).into();
+    let sidecar = Sidecar { pod, version: "0.1.0".into(), certificate, address, connection: 1 };
+    let (role, condition) = (Role::Primary.into(), Condition::Ready.into());
+    let node = NodeState { node_id: "a".repeat(40), role, condition, ..NodeState::default() };
+    line.roster.heartbeat(&sidecar, HeartbeatRequest { node: Some(node), ..HeartbeatRequest::default() });
+}
+
+fn conductor() -> Conductor {
+    let (_, leadership) = watch::channel(Leadership::Leader { epoch: 1 });
+    Conductor::new(Arc::new(Line::new(leadership)))
+}
+
+#[test]
+fn a_pod_left_over_from_an_earlier_cluster_of_this_name_says_nothing_about_the_new_one() {
+    let conductor = conductor();
+    speaks(&conductor.line, "old", "pod");
+    let seen = |cluster| conductor.seen(cluster, &[pod("pod")], vec![None]).remove(0);
+    assert!(seen("old").connected && matches!(seen("old").valkey, Valkey::Answers(_)));
+    assert!(!seen("new").connected && matches!(seen("new").valkey, Valkey::Unknown));
+}
+
+#[test]
+fn after_the_clock_was_set_back_a_heartbeat_is_believed_again() {
+    let conductor = conductor();
+    speaks(&conductor.line, "cluster", "pod");
+    let facts = conductor.line.roster.of_pod("pod").unwrap();
+    let (before, after) =
+        (facts.last_heartbeat + Duration::from_secs(300), facts.last_heartbeat + Duration::from_secs(1));
+    let state = NodeState { node_id: "b".repeat(40), role: Role::Replica.into(), ..NodeState::default() };
+    let mut memory = NodeMemory::default();
+    memory.learn(&Done { node: Some(state), ..Done::default() }, 1, before);
+    let mut heard = |now| match memory.valkey(&facts, now) {
+        Valkey::Answers(facts) => facts.node_id.as_str().to_owned(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(heard(before + Duration::from_secs(1)), "b".repeat(40), "the answer is newer");
+    assert_eq!(heard(after), "a".repeat(40));
+}
+
+#[test]
+fn the_streams_of_pods_and_clusters_that_are_gone_are_let_go() {
+    let conductor = conductor();
+    let commander = &conductor.line.commander;
+    conductor.seen("cluster", &[pod("one"), pod("two")], vec![None, None]);
+    commander.expect("one");
+    commander.expect("two");
+    conductor.seen("cluster", &[pod("two")], vec![None]);
+    assert!(!commander.wants("one") && commander.wants("two"));
+    conductor.keep_clusters(&[]);
+    assert!(!commander.wants("two"));
+}
+
+#[tokio::test]
+async fn an_answer_that_comes_after_its_cluster_is_gone_brings_nothing_back() {
+    let conductor = Arc::new(conductor());
+    conductor.seen("cluster", &[pod("one")], vec![None]);
+    conductor.keep_clusters(&[]);
+    assert!(!conductor.change("cluster", "one", |memory| memory.busy = true));
+    let cluster = ClusterName { namespace: "team-a".into(), name: "orders".into() };
+    let errand = Errand { cluster, cluster_uid: "cluster".into(), orchestration: "look".into(), step_version: 0 };
+    let action = orchestration::Action::Probe;
+    conductor
+        .carry_out(
+            "one",
+            &[orchestration::PodCommand { pod: "orders-0".into(), pod_uid: "one".into(), action }],
+            &errand,
+        )
+        .await;
+    assert!(conductor.clusters().is_empty());
+}
