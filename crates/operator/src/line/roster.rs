@@ -181,10 +181,12 @@ impl SidecarFacts {
 }
 
 fn next(before: Option<&SidecarFacts>, sidecar: &Sidecar, beat: HeartbeatRequest, now: Timestamp) -> SidecarFacts {
-    // A heartbeat of the older connection may arrive after the first of the newer one.
-    let newest = before.is_none_or(|before| before.connection <= sidecar.connection || !before.connected);
-    let same = before.filter(|before| before.connected && (before.connection == sidecar.connection || !newest));
     let present = before.filter(|before| before.connected);
+    // A heartbeat of an older connection may arrive after the first of the newer one: it says nothing new.
+    if let Some(present) = present.filter(|present| present.connection > sidecar.connection) {
+        return present.clone();
+    }
+    let same = present.filter(|present| present.connection == sidecar.connection);
     SidecarFacts {
         pod: sidecar.pod.clone(),
         connected: true,

@@ -70,7 +70,8 @@ fn the_end_of_an_older_connection_is_no_news() {
     kept.roster.heartbeat(&sidecar(1, "a"), beat(Role::Primary, 1));
     kept.roster.heartbeat(&sidecar(2, "b"), beat(Role::Primary, 1));
     // The last words on the older connection come after the first on the newer.
-    kept.roster.heartbeat(&sidecar(1, "a"), beat(Role::Primary, 1));
+    kept.roster.heartbeat(&sidecar(1, "a"), beat(Role::Replica, 1));
+    assert_eq!(kept.facts().beat, beat(Role::Primary, 1));
     assert_eq!((kept.facts().connection, kept.facts().certificate.thumbprint.as_str()), (2, "b"));
     kept.looks();
     kept.roster.disconnected(&sidecar(1, "a"));
