@@ -1,6 +1,5 @@
-//! Whether enough primaries would vote now. From Valkey 9 on a primary denies its vote for a node timeout after its start, and
-//! a vote that was cast in an election that failed is missing in the next one for two of them; so an election is not
-//! begun before it can be won. IO; the hand-over and the failover command call it.
+//! Whether enough primaries would vote now. From Valkey 9 on a primary denies its vote for a node timeout after its start, so an
+//! election is not begun before it can be won. IO; the hand-over and the failover command call it.
 
 use std::{net::SocketAddr, time::Duration};
 use tokio::{

@@ -54,6 +54,13 @@ async fn after_a_kill_the_replica_is_promoted_by_force_at_once_and_the_dead_is_f
     }
 }
 
+/// How many nodes it sent a request for their vote to, in all elections.
+async fn asked_for_votes(node: &Node) -> u32 {
+    let text = node.server.connect().await.unwrap().call(&["CLUSTER", "INFO"]).await.unwrap().into_text();
+    let line = text.lines().find_map(|line| line.strip_prefix("cluster_stats_messages_auth-req_sent:"));
+    line.map(|count| count.trim().parse().unwrap()).unwrap_or_default()
+}
+
 #[tokio::test]
 async fn a_primary_that_is_back_before_the_vote_is_won_is_not_overthrown() {
     for version in BOTH_VERSIONS {
@@ -61,12 +68,8 @@ async fn a_primary_that_is_back_before_the_vote_is_won_is_not_overthrown() {
         for frozen in &nodes[..3] {
             frozen.server.freeze().unwrap();
         }
-        let asked_for_votes = async || {
-            let text = nodes[3].server.connect().await.unwrap().call(&["CLUSTER", "INFO"]).await.unwrap().into_text();
-            text.contains("cluster_stats_messages_auth-req_sent:")
-        };
         let back = async {
-            eventually("it asks for votes", asked_for_votes).await;
+            eventually("it asks for votes", async || asked_for_votes(&nodes[3]).await > 0).await;
             nodes[0].server.thaw().unwrap();
         };
         let forced = nodes[3].run_within(failover(FailoverMode::Force), Duration::from_secs(12));
@@ -82,8 +85,10 @@ async fn without_a_majority_force_fails_and_only_takeover_helps() {
         for dead in [0, 1] {
             nodes[dead].server.kill().unwrap();
         }
-        let forced = nodes[3].run_within(failover(FailoverMode::Force), Duration::from_secs(2)).await;
+        let forced = nodes[3].run_within(failover(FailoverMode::Force), Duration::from_secs(3)).await;
         assert!(matches!(&forced, Outcome::Failed(failed) if failed.deadline_passed), "{forced:?}");
+        let asked = asked_for_votes(&nodes[3]).await;
+        assert!(asked >= 6, "three nodes live, and a lost election is soon followed by another: {asked}");
         eventually("the majority is missed", async || {
             nodes[3].view().await.nodes.iter().filter(|node| node.failing || node.possibly_failing).count() >= 2
         })
