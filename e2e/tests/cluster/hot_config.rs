@@ -44,7 +44,7 @@ async fn live(test: &Test, version: &str) -> Result<()> {
 #[test]
 fn a_parameter_that_needs_a_restart_waits_for_it_and_says_so() -> Result<()> {
     Scenario::named("a-parameter-that-needs-a-restart-waits-for-it").run(async |test| {
-        let cold = Cluster::create(test, "cold", json!({})).await?;
+        let cold = Cluster::create(test, "cold", json!({"pvc": {"storageSize": "300Mi"}})).await?;
         cold.ready().await?;
         let lives = cluster::lives(&cold.pods().await?);
         cold.edit(json!({"config": {"tcp-backlog": "100", "hz": "20"}})).await?;

@@ -52,6 +52,19 @@ fn a_primary_with_an_emptied_volume_comes_back_as_a_replica() -> Result<()> {
     })
 }
 
+#[test]
+fn a_shard_whose_only_copy_is_gone_is_made_anew_and_taken_in() -> Result<()> {
+    scenario("a-shard-whose-only-copy-is-gone-is-made-anew").run(async |test| {
+        let cluster = Cluster::create(test, "poc", json!({"masterCount": 3, "replicasPerMaster": 0})).await?;
+        let lost = sound(&cluster, 3, 0).await?.of_pod(&cluster.pod(1))?.clone();
+        cluster.replace_pods([1]).await?;
+        let after = sound(&cluster, 3, 0).await?;
+        let made = after.of_pod(&lost.pod)?;
+        ensure!(made.id != lost.id && made.slots == lost.slots, "it has what was lost: {made:?}");
+        Ok(())
+    })
+}
+
 /// The claim goes when its pod does, and the StatefulSet makes another.
 async fn replace_volume(cluster: &Cluster<'_>, pod: &str) -> Result<()> {
     let ordinal: u32 = pod.rsplit('-').next().unwrap_or_default().parse().context("a pod's name ends with a number")?;

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 use tokio::time::{Instant, sleep};
-use valkey::{ClusterNodes, Connection};
+use valkey::{ClusterNode, ClusterNodes, Connection};
 
 const PATIENCE: Duration = Duration::from_millis(700);
 /// For the other side to finish its part of the introduction: a few of Valkey's ten ticks a second.
@@ -109,10 +109,12 @@ async fn check(nodes: &ClusterNodes, target: &Target) -> Result<(), Stop> {
     }
 }
 
+/// A node that its own cluster has declared dead serves nothing: its slots may have been given to a new one.
 fn conflict(ours: &ClusterNodes, theirs: &ClusterNodes) -> Option<u16> {
-    let strangers = theirs.0.iter().filter(|node| ours.find(&node.id).is_none());
+    let strange = |node: &ClusterNode, to: &ClusterNodes| to.find(&node.id).is_none() && !node.has_flag("fail");
+    let strangers = theirs.0.iter().filter(|node| strange(node, ours));
     let mut slots = strangers.flat_map(|node| &node.slots).flat_map(|range| range.slots());
-    slots.find(|slot| ours.owner_of(*slot).is_some_and(|owner| theirs.find(&owner.id).is_none()))
+    slots.find(|slot| ours.owner_of(*slot).is_some_and(|owner| strange(owner, theirs)))
 }
 
 #[cfg(test)]
@@ -133,7 +135,15 @@ mod tests {
             "x 10.0.0.9:6379@16379 myself,master - 0 0 1 connected 5-20",
             "a 10.0.0.1:6379@16379 master - 0 0 1 connected",
         ]);
-        let conflicts = [&foreign, &fresh, &beside, &old_friend].map(|theirs| conflict(&ours, theirs));
-        assert_eq!(conflicts, [Some(5), None, None, None]);
+        let replaced = view(&[
+            "y 10.0.0.9:6379@16379 myself,master - 0 0 1 connected 10-20",
+            "gone 10.0.0.8:6379@16379 master,fail - 0 0 1 disconnected 0-9",
+        ]);
+        let suspected = view(&[
+            "y 10.0.0.9:6379@16379 myself,master - 0 0 1 connected 10-20",
+            "gone 10.0.0.8:6379@16379 master,fail? - 0 0 1 disconnected 0-9",
+        ]);
+        let views = [&foreign, &fresh, &beside, &old_friend, &replaced, &suspected];
+        assert_eq!(views.map(|theirs| conflict(&ours, theirs)), [Some(5), None, None, None, None, Some(0)]);
     }
 }

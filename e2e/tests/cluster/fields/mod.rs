@@ -6,7 +6,10 @@ mod table;
 use anyhow::{Context, Result};
 use api::names;
 use e2e::{Cluster, Scenario, Test, Verdict, cluster};
-use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Service};
+use k8s_openapi::api::{
+    apps::v1::StatefulSet,
+    core::v1::{Pod, Service},
+};
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeSet, time::Duration};
 use table::{Field, Proof, Stage, fields};
@@ -92,7 +95,14 @@ async fn change_to(cluster: &Cluster<'_>, fields: &[Field], stage: Stage) -> Res
     let expected: BTreeSet<&str> = fields.iter().filter_map(|field| field.restart).collect();
     assert_eq!(named, expected, "{}", waiting.message);
     let pods = pods_at(stage);
-    cluster.test.wait_for_pods(&cluster.selector(), pods as usize).await?;
+    // Those too many or too few for the shards there are belong to no cluster until all are replaced, and are not ready.
+    let running = |seen: &[Pod]| {
+        let phases: Vec<_> =
+            seen.iter().map(|pod| pod.status.as_ref().and_then(|status| status.phase.clone())).collect();
+        let all = phases.len() == pods as usize && phases.iter().all(|phase| phase.as_deref() == Some("Running"));
+        Verdict::when(all, || format!("{phases:?}"))
+    };
+    cluster.test.wait_for_list(&cluster.selector(), "all pods to run", cluster::PATIENCE, running).await?;
     live_ones_show(cluster, fields, stage).await?;
     cluster.replace_pods(0..pods).await?;
     shows(cluster, fields, stage).await?;
