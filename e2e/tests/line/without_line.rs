@@ -11,7 +11,7 @@ use std::time::Duration;
 fn pods_without_a_line_go_on_and_are_reported() -> Result<()> {
     let scenario = Scenario::named("pods-without-a-line-go-on-and-are-reported").timeout(Duration::from_secs(240));
     scenario.run(async |test| {
-        let cluster = Cluster::create(test, "poc", json!({})).await?;
+        let cluster = Cluster::create(test, "poc", json!({"pvc": {"storageSize": "300Mi"}})).await?;
         all_connected(&cluster, 3).await?;
         cluster.ready().await?;
         cluster.edit(json!({"paused": true})).await?;
