@@ -49,10 +49,10 @@ pub(crate) fn unknown_ids(picture: &Picture) -> Vec<NodeId> {
     picture.map.ids().filter(unknown).cloned().collect()
 }
 
-/// Some node has a working connection to it: it lives somewhere.
+/// Some node hears from it: it lives somewhere.
 pub(crate) fn answers_somewhere(picture: &Picture, id: &NodeId) -> bool {
-    let connected = |view: &NodeView| view.get(id).is_some_and(|node| node.link_up && !node.failing);
-    picture.members.iter().filter_map(Member::view).any(connected)
+    let heard = |view: &NodeView| view.get(id).is_some_and(ViewedNode::is_heard);
+    picture.members.iter().filter_map(Member::view).any(heard)
 }
 
 /// Former nodes whose pods run others now, and that own, serve and feed nobody.

@@ -5,7 +5,7 @@ use crate::action::{Action, FailoverMode, Peer, PodCommand, Start};
 use crate::decision::Decision;
 use crate::observation::{Boot, Following, NodeFacts, Observation, Outcome, PodSeen, Valkey};
 use std::collections::BTreeSet;
-use topology::{NodeId, NodeView, Role, SlotSet};
+use topology::{NodeId, NodeView, Role, SlotSet, ViewedNode};
 
 /// A command that must not be sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -249,8 +249,7 @@ fn forget(id: &NodeId, seen: &Observation) -> Verdict {
     ensure(!waits, "it waits to start")?;
     ensure(attributed(id, seen).is_empty(), "it owns slots")?;
     ensure(!answering(seen).any(|(_, facts)| facts.primary.as_ref() == Some(id)), "it has replicas")?;
-    let connected = views(seen).filter_map(|view| view.get(id)).any(|node| node.link_up && !node.failing);
-    ensure(!connected, "it answers somewhere")?;
+    ensure(!views(seen).filter_map(|view| view.get(id)).any(ViewedNode::is_heard), "it answers somewhere")?;
     let mut recorded = seen.recorded.iter().flat_map(|shard| &shard.nodes).filter(|node| node.node_id == *id);
     let heard = recorded.all(|node| answering(seen).any(|(pod, _)| pod.name == node.pod));
     ensure(heard, "its pod is not heard: it may come back")

@@ -204,6 +204,14 @@ fn nothing_that_lives_owns_or_feeds_is_forgotten() {
     assert!(rule(vec![primary(1, 0, "")], 1, forget("9")).contains("owns slots"));
     assert!(rule(vec![primary(1, 0, ""), replica(2, "5", 4)], 1, forget("5")).contains("has replicas"));
     assert_eq!(verdict(vec![primary(1, 0, "")], 1, forget("5")), Ok(()));
+    let knows_7 = |suspects: bool| {
+        let mut pod = primary(1, 0, "");
+        let line = ViewedNode { possibly_failing: suspects, ..line("7", false, "") };
+        pod.view.iter_mut().for_each(|view| view.nodes.push(line.clone()));
+        pod
+    };
+    assert!(rule(vec![knows_7(false)], 1, forget("7")).contains("answers somewhere"));
+    assert_eq!(verdict(vec![knows_7(true)], 1, forget("7")), Ok(()), "a link alone says nothing");
 }
 
 #[test]

@@ -56,6 +56,13 @@ pub struct ViewedNode {
     pub slots: SlotSet,
 }
 
+impl ViewedNode {
+    /// The speaker hears from it. A link alone says nothing: Valkey calls one to an address that nobody has any more connected.
+    pub fn is_heard(&self) -> bool {
+        self.link_up && !self.failing && !self.possibly_failing
+    }
+}
+
 impl NodeView {
     pub fn myself(&self) -> Option<&ViewedNode> {
         self.nodes.iter().find(|node| node.myself)
