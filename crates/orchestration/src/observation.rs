@@ -97,6 +97,44 @@ pub struct NodeFacts {
     pub summary: ViewSummary,
 }
 
+impl NodeFacts {
+    /// A new node: a primary of nothing that knows nobody.
+    pub fn fresh(node_id: NodeId) -> Self {
+        Self {
+            node_id,
+            role: Role::Primary,
+            loading: false,
+            replication_offset: 0,
+            replication_id: None,
+            primary: None,
+            primary_link_up: false,
+            following: Following::Untold,
+            keys: 0,
+            started_at: None,
+            summary: ViewSummary { known_nodes: 1, ..ViewSummary::default() },
+        }
+    }
+}
+
+impl PodSeen {
+    /// A pod that is there and was not heard.
+    pub fn unheard(name: PodName, uid: PodUid) -> Self {
+        Self {
+            name,
+            uid,
+            ip: None,
+            location: Location::default(),
+            ready: true,
+            terminating: false,
+            connected: false,
+            valkey: Valkey::Unknown,
+            view: None,
+            busy: false,
+            answer: None,
+        }
+    }
+}
+
 /// Whether a replica has followed its primary since its process started. One that has not holds what its own disk had.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Following {

@@ -106,39 +106,15 @@ mod tests {
     use super::*;
     use crate::sidecars::LineFacts;
     use orchestration::{Action, FailoverMode, NodeFacts};
-    use topology::{NodeView, Role, ViewSummary};
+    use topology::{NodeView, ViewSummary};
 
     fn answering(view: Option<NodeView>) -> PodSeen {
-        let valkey = Valkey::Answers(NodeFacts {
-            node_id: "a".into(),
-            role: Role::Primary,
-            loading: false,
-            replication_offset: 0,
-            replication_id: None,
-            primary: None,
-            primary_link_up: false,
-            following: Default::default(),
-            keys: 0,
-            started_at: None,
-            summary: ViewSummary::default(),
-        });
+        let valkey = Valkey::Answers(NodeFacts::fresh("a".into()));
         PodSeen { valkey, view, connected: true, ..silent() }
     }
 
     fn silent() -> PodSeen {
-        PodSeen {
-            name: "poc-0".into(),
-            uid: "uid".into(),
-            ip: None,
-            location: Default::default(),
-            ready: true,
-            terminating: false,
-            connected: false,
-            valkey: Valkey::Unknown,
-            view: None,
-            busy: false,
-            answer: None,
-        }
+        PodSeen::unheard("poc-0".into(), "uid".into())
     }
 
     fn read() -> Option<NodeView> {

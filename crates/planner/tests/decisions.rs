@@ -5,13 +5,13 @@
 use api::cluster::{Phase, ValkeyCluster, ValkeyClusterStatus};
 use k8s_openapi::jiff::Timestamp;
 use manifests::OperatorSettings;
-use orchestration::{Following, NodeFacts, PodSeen, Valkey};
+use orchestration::{NodeFacts, PodSeen, Valkey};
 use planner::{
     ChildKey, ChildKind, Identity, NodesSeen, Observation, Observed, Plan, Step, expected_keys, plan, status, validate,
     wanted,
 };
 use serde_json::{Value, json};
-use topology::{Location, NodeId, Role, ViewSummary};
+use topology::NodeId;
 
 fn cluster(spec: Value) -> ValkeyCluster {
     let metadata = json!({ "name": "poc", "namespace": "test", "uid": "cluster-uid", "generation": 4 });
@@ -208,31 +208,12 @@ fn a_paused_cluster_says_what_it_would_do() {
 
 /// A pod whose Valkey is new, empty and alone.
 fn fresh(ordinal: usize) -> PodSeen {
-    let facts = NodeFacts {
-        node_id: NodeId::new(format!("{ordinal:040x}")),
-        role: Role::Primary,
-        loading: false,
-        replication_offset: 0,
-        replication_id: None,
-        primary: None,
-        primary_link_up: false,
-        following: Following::Untold,
-        keys: 0,
-        started_at: None,
-        summary: ViewSummary { known_nodes: 1, ..ViewSummary::default() },
-    };
+    let facts = NodeFacts::fresh(NodeId::new(format!("{ordinal:040x}")));
     PodSeen {
-        name: format!("poc-{ordinal}").as_str().into(),
-        uid: format!("uid-{ordinal}").as_str().into(),
         ip: Some(format!("10.0.0.{ordinal}")),
-        location: Location::default(),
-        ready: true,
-        terminating: false,
         connected: true,
         valkey: Valkey::Answers(facts),
-        view: None,
-        busy: false,
-        answer: None,
+        ..PodSeen::unheard(format!("poc-{ordinal}").as_str().into(), format!("uid-{ordinal}").as_str().into())
     }
 }
 

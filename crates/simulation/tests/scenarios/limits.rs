@@ -64,17 +64,14 @@ fn pod(index: usize, formed: bool, shares: &[SlotSet]) -> PodSeen {
         summary: if formed { formed_summary(slots) } else { new },
     };
     PodSeen {
-        name: PodName::new(format!("a-cluster-of-a-thousand-nodes-{index}")),
-        uid: PodUid::new(index.to_string()),
         ip: Some(format!("10.0.{}.{}", index / 250, index % 250)),
         location: Location { node: Some(format!("n{}", index % 50)), zone: Some(format!("z{}", index % 5)) },
-        ready: true,
-        terminating: false,
         connected: true,
         valkey: Valkey::Answers(facts),
-        view: None,
-        busy: false,
-        answer: None,
+        ..PodSeen::unheard(
+            PodName::new(format!("a-cluster-of-a-thousand-nodes-{index}")),
+            PodUid::new(index.to_string()),
+        )
     }
 }
 
