@@ -18,8 +18,13 @@ TEST_TESTBED := test
 SCRIPTS := images/build images/test images/fetch-valkey charts/generate charts/find-helm charts/test e2e/install-operator bench/memory bench/orchestration bench/lib.sh
 SKIPPED := $(TARGET)/e2e-skipped.txt
 # The tests mostly wait, so more of them run at once than there are cores; those with clusters under load are fewer at a time.
-E2E_SUITES = cargo test -p e2e --lib --test cluster --test identity --test lifecycle --test line --test operator_life --test testbed \
-	-- --test-threads=8; cargo test -p e2e --test orchestration -- --test-threads=4; [ ! -s $(SKIPPED) ] || cat $(SKIPPED)
+# A suite that fails keeps none of the others from telling what they found.
+E2E_SUITES = failed=0; \
+	cargo test -p e2e --no-fail-fast --lib --test cluster --test identity --test lifecycle --test line --test operator_life --test testbed \
+	-- --test-threads=8 || failed=1; cargo test -p e2e --test orchestration -- --test-threads=4 || failed=1; \
+	[ ! -s $(SKIPPED) ] || cat $(SKIPPED); [ $$failed = 0 ]
+# Errors say themselves where they come from; where a failed test was called from says nothing, in sixty lines.
+export RUST_LIB_BACKTRACE ?= 0
 
 .PHONY: help
 help: ## List what can be made

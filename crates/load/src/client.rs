@@ -28,6 +28,21 @@ pub struct Answer {
     pub node: SocketAddr,
 }
 
+/// What is said over one connection. Only the first may be redirected.
+#[derive(Clone, Copy)]
+pub(crate) struct Commands<'a> {
+    pub first: &'a [&'a str],
+    /// Told when the first is done, whatever becomes of the one after it.
+    pub answered: &'a (dyn Fn() + Send + Sync),
+    pub then: Option<&'a [&'a str]>,
+}
+
+impl<'a> Commands<'a> {
+    fn only(first: &'a [&'a str]) -> Self {
+        Self { first, answered: &|| (), then: None }
+    }
+}
+
 enum Next {
     Done(Answer),
     Go { to: SocketAddr, asking: bool },
@@ -43,15 +58,15 @@ impl Client {
         self.map.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Sends the commands one after another over one connection to the owner of the slot. Only the first may be redirected.
-    pub async fn send(&self, slot: u16, commands: &[&[&str]]) -> Result<Answer, Failure> {
-        self.send_within(slot, commands, self.timeout).await
+    /// Sends the command to the owner of the slot.
+    pub async fn send(&self, slot: u16, command: &[&str]) -> Result<Answer, Failure> {
+        self.send_within(slot, Commands::only(command), self.timeout).await
     }
 
     pub(crate) async fn send_within(
         &self,
         slot: u16,
-        commands: &[&[&str]],
+        commands: Commands<'_>,
         within: Duration,
     ) -> Result<Answer, Failure> {
         let until = Instant::now() + within;
@@ -69,7 +84,7 @@ impl Client {
         Err(Failure::RedirectLoop { slot, limit: REDIRECTS })
     }
 
-    async fn hop(&self, to: SocketAddr, asking: bool, commands: &[&[&str]], until: Instant) -> Result<Next, Failure> {
+    async fn hop(&self, to: SocketAddr, asking: bool, commands: Commands<'_>, until: Instant) -> Result<Next, Failure> {
         let result = self.converse(to, asking, commands, until).await;
         let error = match result {
             Ok(reply) => return Ok(Next::Done(Answer { reply, node: to })),
@@ -104,7 +119,7 @@ impl Client {
         &self,
         node: SocketAddr,
         asking: bool,
-        commands: &[&[&str]],
+        commands: Commands<'_>,
         until: Instant,
     ) -> Result<Reply, CallError> {
         let mut connection = self.connection(node, until).await?;
@@ -119,7 +134,7 @@ impl Client {
 
     /// One command to one node, whatever it owns.
     pub(crate) async fn ask(&self, node: SocketAddr, command: &[&str], within: Duration) -> Result<Reply, CallError> {
-        self.converse(node, false, &[command], Instant::now() + within).await
+        self.converse(node, false, Commands::only(command), Instant::now() + within).await
     }
 
     async fn connection(&self, node: SocketAddr, until: Instant) -> Result<Connection, CallError> {
@@ -143,13 +158,14 @@ impl Client {
     }
 }
 
-async fn in_turn(connection: &mut Connection, asking: bool, commands: &[&[&str]]) -> Result<Reply, CallError> {
+async fn in_turn(connection: &mut Connection, asking: bool, commands: Commands<'_>) -> Result<Reply, CallError> {
     if asking {
         connection.call(&["ASKING"]).await?;
     }
-    let mut last = Reply::Null;
-    for command in commands {
-        last = connection.call(command).await?;
+    let reply = connection.call(commands.first).await?;
+    (commands.answered)();
+    match commands.then {
+        Some(command) => connection.call(command).await,
+        None => Ok(reply),
     }
-    Ok(last)
 }

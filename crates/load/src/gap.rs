@@ -1,4 +1,4 @@
-//! Times without an acknowledged write. Pure: it is told when acknowledgements came.
+//! Times without an answer. Pure: it is told when answers came.
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -6,14 +6,14 @@ use std::time::Duration;
 /// How many of the longest gaps are kept.
 const KEPT: usize = 10;
 
-/// From one acknowledgement to the next, in milliseconds since the start of the load.
+/// From one answer to the next, in milliseconds since the start of the load.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Gap {
     pub from_ms: f64,
     pub length_ms: f64,
 }
 
-/// The beginning and the end of the load count as acknowledgements: silence there is a gap too.
+/// The beginning and the end of the load count as answers: silence there is a gap too.
 #[derive(Clone, Debug, Default)]
 pub struct Gaps {
     last: Duration,
@@ -22,7 +22,7 @@ pub struct Gaps {
 }
 
 impl Gaps {
-    pub fn acknowledged(&mut self, at: Duration) {
+    pub fn heard(&mut self, at: Duration) {
         if self.closed || at <= self.last {
             return;
         }
@@ -36,7 +36,7 @@ impl Gaps {
     }
 
     pub fn close(&mut self, at: Duration) {
-        self.acknowledged(at);
+        self.heard(at);
         self.closed = true;
     }
 
@@ -67,7 +67,7 @@ mod tests {
     fn gaps(times: &[u64]) -> Gaps {
         let mut gaps = Gaps::default();
         for time in times {
-            gaps.acknowledged(Duration::from_millis(*time));
+            gaps.heard(Duration::from_millis(*time));
         }
         gaps
     }
@@ -97,7 +97,7 @@ mod tests {
     fn what_comes_after_the_end_or_out_of_order_changes_nothing() {
         let mut gaps = gaps(&[10, 20, 15]);
         gaps.close(Duration::from_millis(30));
-        gaps.acknowledged(Duration::from_millis(9000));
+        gaps.heard(Duration::from_millis(9000));
         assert_eq!(longest(&gaps).length_ms, 10.0);
     }
 

@@ -46,7 +46,10 @@ pub struct ShardEntries {
     pub slots: Vec<u16>,
     pub acknowledged: u64,
     pub failed: u64,
+    /// Between answers of the primary.
     pub gaps: Gaps,
+    /// Between acknowledgements: they wait for replicas when that was asked for.
+    pub acknowledgements: Gaps,
 }
 
 /// A write that is about to be sent.
@@ -79,6 +82,16 @@ impl Ledger {
         Attempt { sequence, shard, slot, begun: Instant::now() }
     }
 
+    /// The primary has taken it. That ends a gap, and counts for nothing else while its replicas may not have it.
+    pub fn answered(&self, attempt: Attempt) {
+        let mut entries = self.entries();
+        let at = self.elapsed();
+        entries.everywhere.heard(at);
+        if let Some(shard) = entries.shards.get_mut(attempt.shard) {
+            shard.gaps.heard(at);
+        }
+    }
+
     pub fn acknowledged(&self, attempt: Attempt, node: SocketAddr) {
         let mut entries = self.entries();
         let (at, latency) = (self.elapsed(), attempt.begun.elapsed());
@@ -90,11 +103,10 @@ impl Ledger {
         }
         entries.written.push(written);
         entries.latency.record(latency);
-        entries.everywhere.acknowledged(at);
         entries.second(at).acknowledged += 1;
         if let Some(shard) = entries.shards.get_mut(attempt.shard) {
             shard.acknowledged += 1;
-            shard.gaps.acknowledged(at);
+            shard.acknowledgements.heard(at);
         }
     }
 
@@ -116,7 +128,7 @@ impl Ledger {
     /// Of the shard that has been without an acknowledgement for the longest time.
     pub fn longest_silence(&self) -> Duration {
         let now = self.elapsed();
-        self.entries().shards.iter().map(|shard| shard.gaps.silence(now)).max().unwrap_or_default()
+        self.entries().shards.iter().map(|shard| shard.acknowledgements.silence(now)).max().unwrap_or_default()
     }
 
     /// From here on silence is no gap any more.
@@ -124,7 +136,10 @@ impl Ledger {
         let now = self.elapsed();
         let mut entries = self.entries();
         entries.everywhere.close(now);
-        entries.shards.iter_mut().for_each(|shard| shard.gaps.close(now));
+        for shard in &mut entries.shards {
+            shard.gaps.close(now);
+            shard.acknowledgements.close(now);
+        }
         now
     }
 }

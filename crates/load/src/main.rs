@@ -96,5 +96,5 @@ fn print(report: &Report, output: Output) -> Result<ExitCode> {
 async fn single(target: &Target, key: &str, command: &[&str]) -> Result<Reply> {
     let client = Client::new(target.seeds.clone(), target.timeout);
     client.refresh_until_covered(target.covered_within).await.context("--seed")?;
-    Ok(client.send(slot::of_key(key), &[command]).await?.reply)
+    Ok(client.send(slot::of_key(key), command).await?.reply)
 }

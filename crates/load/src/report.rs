@@ -33,10 +33,14 @@ pub struct Report {
     /// Why some could not be read back.
     pub unverified_because: Option<String>,
     pub errors: BTreeMap<String, ErrorCount>,
-    /// The longest time in which some shard acknowledged nothing.
+    /// The longest time in which the primary of some shard took no write.
     pub longest_gap_ms: f64,
-    /// The longest time in which no shard acknowledged anything.
+    /// The longest time in which no primary took any.
     pub longest_gap_everywhere_ms: f64,
+    /// The longest time in which some shard acknowledged nothing: more than the gap where acknowledging waits for a replica that
+    /// has to come back first.
+    #[serde(default)]
+    pub longest_unacknowledged_ms: f64,
     /// How long the checker itself was kept from running at worst; shorter gaps than this mean nothing.
     pub own_stall_ms: f64,
     pub latency: Percentiles,
@@ -51,8 +55,10 @@ pub struct ShardReport {
     pub slots: String,
     pub acknowledged: u64,
     pub failed: u64,
-    /// The longest first.
+    /// In which the primary took no write, the longest first.
     pub gaps: Vec<Gap>,
+    #[serde(default)]
+    pub longest_unacknowledged_ms: f64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,6 +103,7 @@ impl Report {
             errors: entries.errors.clone(),
             longest_gap_ms: shards.iter().map(ShardReport::longest_gap_ms).fold(0.0, f64::max),
             longest_gap_everywhere_ms: first_length(&entries.everywhere.longest()),
+            longest_unacknowledged_ms: shards.iter().map(|shard| shard.longest_unacknowledged_ms).fold(0.0, f64::max),
             own_stall_ms: milliseconds(own_stall),
             latency: entries.latency.percentiles(),
             shards,
@@ -142,6 +149,7 @@ impl ShardReport {
             acknowledged: entries.acknowledged,
             failed: entries.failed,
             gaps: entries.gaps.longest(),
+            longest_unacknowledged_ms: first_length(&entries.acknowledgements.longest()),
         }
     }
 

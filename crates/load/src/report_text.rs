@@ -21,8 +21,9 @@ impl Report {
     fn write_course(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "longest gap   {} ms in one shard, {} ms in all at once (the checker itself stalled for {} ms at worst)",
-            self.longest_gap_ms, self.longest_gap_everywhere_ms, self.own_stall_ms
+            "longest gap   {} ms in one shard, {} ms in all at once, {} ms until acknowledged again \
+             (the checker itself stalled for {} ms at worst)",
+            self.longest_gap_ms, self.longest_gap_everywhere_ms, self.longest_unacknowledged_ms, self.own_stall_ms
         )?;
         self.shards.iter().try_for_each(|shard| writeln!(f, "  {}", line_of_shard(shard)))?;
         let latency = &self.latency;
@@ -55,7 +56,7 @@ fn line_of(sample: &Sample) -> String {
 }
 
 fn line_of_shard(shard: &ShardReport) -> String {
-    let ShardReport { slots, acknowledged, failed, gaps } = shard;
+    let ShardReport { slots, acknowledged, failed, gaps, longest_unacknowledged_ms: _ } = shard;
     let longest = gaps
         .first()
         .map_or(String::new(), |gap| format!(", longest gap {} ms from {} ms on", gap.length_ms, gap.from_ms));

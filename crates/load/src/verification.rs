@@ -119,7 +119,7 @@ async fn one_by_one(client: &Client, slot: u16, keys: &[String], until: Instant)
 async fn persist(client: &Client, slot: u16, name: &str, keys: &[String], until: Instant) -> Result<Reply, Failure> {
     let command: Vec<&str> = std::iter::once(name).chain(keys.iter().map(String::as_str)).collect();
     loop {
-        match client.send(slot, &[&command]).await {
+        match client.send(slot, &command).await {
             Ok(answer) => return Ok(answer.reply),
             Err(failure) if Instant::now() >= until || failure.is_try_again() && name == "MGET" => return Err(failure),
             // The map is kept current meanwhile.

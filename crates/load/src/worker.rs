@@ -2,7 +2,7 @@
 //! stops its own writers and nobody else's.
 
 use crate::{
-    client::{Answer, Client},
+    client::{Answer, Client, Commands},
     failure::Failure,
     ledger::{Attempt, Ledger},
     written::Run,
@@ -91,13 +91,16 @@ impl Workshop {
 
     async fn set(&self, attempt: Attempt, within: Duration) -> Result<Answer, Failure> {
         let (key, value) = (self.run.key(attempt.sequence, attempt.slot), self.run.value(attempt.sequence));
-        let set: &[&str] = &["SET", &key, &value];
-        if self.replicas == 0 {
-            return self.client.send_within(attempt.slot, &[set], within).await;
-        }
         let (wanted, patience) = (self.replicas.to_string(), (within.as_millis() / 2).max(1).to_string());
-        let answer = self.client.send_within(attempt.slot, &[set, &["WAIT", &wanted, &patience]], within).await?;
+        let wait: &[&str] = &["WAIT", &wanted, &patience];
+        let commands = Commands {
+            first: &["SET", &key, &value],
+            answered: &|| self.ledger.answered(attempt),
+            then: (self.replicas > 0).then_some(wait),
+        };
+        let answer = self.client.send_within(attempt.slot, commands, within).await?;
         match answer.reply {
+            _ if self.replicas == 0 => Ok(answer),
             Reply::Integer(got) if got >= i64::from(self.replicas) => Ok(answer),
             Reply::Integer(got) => Err(Failure::TooFewReplicas { address: answer.node, got, wanted: self.replicas }),
             _ => Err(Failure::TooFewReplicas { address: answer.node, got: 0, wanted: self.replicas }),

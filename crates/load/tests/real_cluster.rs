@@ -107,6 +107,24 @@ async fn a_killed_primary_shows_as_a_gap_of_about_the_node_timeout() {
 }
 
 #[tokio::test]
+async fn a_shard_that_waits_for_its_replica_has_no_gap_while_its_primary_answers() {
+    for version in BOTH_VERSIONS {
+        let mut cluster = cluster(version, 1).await;
+        let load = start(Options { replicas: 1, ..options(&cluster) }).await;
+        more_acknowledged(&load, 100).await;
+        cluster.kill(3).expect("a killed replica");
+        let silent = async || Ok(load.progress().silent_ms > NODE_TIMEOUT_MS);
+        wait_until("a shard to acknowledge nothing", silent).await.expect("a silent shard");
+        cluster.start_node(3).expect("the replica");
+        no_shard_silent(&load).await;
+        let report = stop(load).await;
+        assert!(report.is_sound(), "{report}");
+        assert!(report.longest_unacknowledged_ms > NODE_TIMEOUT_MS, "{report}");
+        assert!(report.longest_gap_ms < NODE_TIMEOUT_MS, "{report}");
+    }
+}
+
+#[tokio::test]
 async fn a_frozen_primary_shows_its_true_gap_although_timeouts_are_longer() {
     let cluster = cluster(ServerVersion::V9_1, 1).await;
     let timeout = Duration::from_secs(20);
@@ -176,10 +194,10 @@ async fn slots_that_move_under_load_are_followed_key_by_key_and_nothing_is_lost(
         }
         more_acknowledged(&load, 300).await;
         let target = cluster.address(1).expect("a primary");
-        let answer = client.send(7, &[&["PING"]]).await.expect("an answer");
+        let answer = client.send(7, &["PING"]).await.expect("an answer");
         assert_ne!(answer.node, target, "the map was not refreshed, so this shows nothing");
         let key = format!("{{{}}}", slot::tag(7));
-        let answer = client.send(7, &[&["SET", &key, "x"]]).await.expect("an answer");
+        let answer = client.send(7, &["SET", &key, "x"]).await.expect("an answer");
         assert_eq!(answer.node, target);
         let report = stop(load).await;
         assert!(report.is_sound(), "{report}");
@@ -198,7 +216,7 @@ async fn keys_of_a_slot_that_is_half_moved_are_found_on_both_sides() {
         let client = Client::new(cluster.seeds(), Duration::from_secs(5));
         client.refresh().await.expect("a map");
         let key = format!("{{{}}}new", slot::tag(slot));
-        let answer = client.send(slot, &[&["SET", &key, "x"]]).await.expect("an answer");
+        let answer = client.send(slot, &["SET", &key, "x"]).await.expect("an answer");
         assert_eq!(answer.node, cluster.address(1).expect("target"), "ASK was not followed");
         let report = stop(load).await;
         assert!(report.is_sound(), "{report}");
