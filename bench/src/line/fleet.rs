@@ -7,7 +7,7 @@ use crate::{
 use anyhow::Result;
 use link::{
     Credentials,
-    client::{EpochMemory, Fence, Line, LineParts, LineState, Node, Notice, Order, Times},
+    client::{Fence, Line, LineParts, LineState, Node, Notice, Order, Times},
     contract::{
         ClusterView, Condition, Done, HeartbeatRequest, NodeState, Revisions, Role, Sender, Volume, answer::Outcome,
     },
@@ -65,19 +65,6 @@ impl Node for Simulated {
     }
 }
 
-/// Nothing restarts here.
-struct Forgetful;
-
-impl EpochMemory for Forgetful {
-    fn load(&self, _: &str) -> io::Result<u64> {
-        Ok(0)
-    }
-
-    fn store(&self, _: &str, _: u64) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 struct Member {
     state: watch::Receiver<LineState>,
     /// Kept, because the line ends with it.
@@ -120,7 +107,7 @@ impl Fleet {
 }
 
 fn start(node: Simulated, address: &str, credentials: link::Current) -> Result<Member> {
-    let fence = Fence::open(node.sender().cluster_uid, Box::new(Forgetful))?;
+    let fence = Fence::unwritten(node.sender().cluster_uid, 0);
     let line = Line::new(LineParts {
         node: Arc::new(node),
         fence: Arc::new(fence),

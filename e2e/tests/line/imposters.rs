@@ -14,7 +14,7 @@ use k8s_openapi::api::{
 use kube::{Api, ResourceExt, api::PostParams};
 use link::{
     Credentials,
-    client::{EpochMemory, Fence, Line, LineParts, Node, Notice, Order, Times},
+    client::{Fence, Line, LineParts, Node, Notice, Order, Times},
     contract::{HeartbeatRequest, Sender, answer::Outcome},
 };
 use serde_json::json;
@@ -135,7 +135,7 @@ impl<'a> Desk<'a> {
     async fn speak(&self, cluster: &Cluster<'_>, words: Sender, token: String) -> Result<Option<String>> {
         let credentials = watch::Sender::new(Arc::new(self.credentials(cluster).await?));
         let line = Line::new(LineParts {
-            fence: Arc::new(Fence::open(words.cluster_uid.clone(), Box::new(Forgetful))?),
+            fence: Arc::new(Fence::unwritten(words.cluster_uid.clone(), 0)),
             node: Arc::new(Imposter { words, token }),
             addresses: vec![self.forward.address.to_string()],
             operator: pki::identity::operator(&operator::namespace())?,
@@ -202,17 +202,5 @@ impl Node for Imposter {
 
     async fn execute(&self, _: Order) -> Outcome {
         std::future::pending().await
-    }
-}
-
-struct Forgetful;
-
-impl EpochMemory for Forgetful {
-    fn load(&self, _: &str) -> io::Result<u64> {
-        Ok(0)
-    }
-
-    fn store(&self, _: &str, _: u64) -> io::Result<()> {
-        Ok(())
     }
 }

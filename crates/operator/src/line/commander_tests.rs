@@ -7,7 +7,7 @@ use crate::metrics::Metrics;
 use futures::future::BoxFuture;
 use k8s_openapi::jiff::Timestamp;
 use link::Credentials;
-use link::client::{self, EpochMemory, LineParts, Node, Order, Times};
+use link::client::{self, LineParts, Node, Order, Times};
 use link::contract::answer::Outcome;
 use link::contract::command::Action;
 use link::contract::{Done, Fence, HeartbeatRequest, Meet, Probe, Sender};
@@ -73,19 +73,6 @@ impl Node for Obedient {
             std::future::pending::<()>().await;
         }
         Outcome::Done(Done { did: self.0.clone(), ..Done::default() })
-    }
-}
-
-/// What the sidecar says that it has seen, again and again.
-struct Claim(u64);
-
-impl EpochMemory for Claim {
-    fn load(&self, _: &str) -> io::Result<u64> {
-        Ok(self.0)
-    }
-
-    fn store(&self, _: &str, _: u64) -> io::Result<()> {
-        Ok(())
     }
 }
 
@@ -170,7 +157,7 @@ impl Running {
         let times = Times { connect: SECONDS, call: SECONDS, ping: SECONDS, pong: SECONDS };
         let line = client::Line::new(LineParts {
             node: Arc::new(Obedient(name.to_owned())),
-            fence: Arc::new(client::Fence::open("cluster".to_owned(), Box::new(Claim(epoch))).unwrap()),
+            fence: Arc::new(client::Fence::unwritten("cluster".to_owned(), epoch)),
             addresses: vec![self.address.clone()],
             operator: pki::identity::operator("valkey-system").unwrap(),
             credentials: credentials.subscribe(),

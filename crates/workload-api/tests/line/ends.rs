@@ -5,7 +5,7 @@ use anyhow::Result;
 use futures::future::BoxFuture;
 use link::{
     Current,
-    client::{EpochMemory, Fence, Line, LineParts, LineState, Node, Notice, Order, Times},
+    client::{Fence, Line, LineParts, LineState, Node, Notice, Order, Times},
     contract::{Done, HeartbeatRequest, ReportRequest, Sender, answer::Outcome},
     server::{
         Attention, Leadership, Limits, Meter, Operator, PodProof, ProofError, ProvenPod, Refusal, Server, ServerParts,
@@ -145,18 +145,6 @@ impl Node for Pod {
     }
 }
 
-struct Forgetful;
-
-impl EpochMemory for Forgetful {
-    fn load(&self, _: &str) -> io::Result<u64> {
-        Ok(0)
-    }
-
-    fn store(&self, _: &str, _: u64) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 pub struct SidecarEnd {
     state: watch::Receiver<LineState>,
     _notices: mpsc::Sender<Notice>,
@@ -169,7 +157,7 @@ impl SidecarEnd {
     }
 
     pub fn obeying(operator: &str, address: SocketAddr, credentials: Current) -> Result<Self> {
-        let fence = Fence::open("cluster-uid".to_owned(), Box::new(Forgetful))?;
+        let fence = Fence::unwritten("cluster-uid".to_owned(), 0);
         let line = Line::new(LineParts {
             node: Arc::new(Pod),
             fence: Arc::new(fence),
