@@ -96,7 +96,11 @@ impl Election {
     /// Gives the Lease back.
     pub async fn release(&self) {
         self.resign();
-        let patch = json!({ "spec": { "holderIdentity": "", "leaseDurationSeconds": 1 } });
+        // Nobody is sent here any more.
+        let patch = json!({
+            "metadata": { "annotations": { annotation::LINE_ADDRESS: null } },
+            "spec": { "holderIdentity": "", "leaseDurationSeconds": 1 },
+        });
         let held = self.api.get_opt(&self.settings.name).await.ok().flatten();
         if held.as_ref().and_then(holder) == Some(self.settings.identity.as_str()) {
             let version = held.and_then(|lease| lease.metadata.resource_version);

@@ -18,6 +18,7 @@ pub mod line;
 pub mod logging;
 pub mod metrics;
 mod observe;
+mod open_files;
 mod publish;
 mod recent;
 mod reconcile;

@@ -9,12 +9,16 @@ use crate::install;
 use crate::leader::{self, Election, Settings, Terms};
 use crate::line::{self, Line, LineSettings};
 use crate::metrics::Metrics;
+use crate::open_files;
 use crate::serve::{self, Pages};
 use crate::stop::{self, Stop};
 use futures::future::join_all;
 use k8s_openapi::jiff::Timestamp;
 use kube::{Api, Client};
-use link::{IdentitySource, server::Leadership};
+use link::{
+    IdentitySource,
+    server::{Leadership, Limits},
+};
 use manifests::OperatorSettings;
 use pki::SpiffeId;
 use std::net::SocketAddr;
@@ -40,6 +44,7 @@ pub enum Error {
 
 /// Runs until `stop` is wished for, or the Lease is lost, which is an error: the process must end.
 pub async fn run(client: Client, arguments: &RunArguments, stop: Stop) -> Result<(), Error> {
+    open_files::allow(Limits::default().connections);
     let (health, metrics) = (Arc::new(Health::default()), Arc::new(Metrics::new()));
     let pages = Pages { health: health.clone(), metrics: metrics.clone() };
     let address = serve::start(arguments.listen_address, pages).await?;

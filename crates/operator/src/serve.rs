@@ -13,9 +13,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 
 /// A client that sends no complete request head within this time is dropped.
 const HEAD_DEADLINE: Duration = Duration::from_secs(5);
+/// Probes and Prometheus need a few; more would take descriptors from the line and the API server's connections.
+const AT_ONCE: usize = 64;
 const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 #[derive(Debug, thiserror::Error)]
@@ -40,9 +43,16 @@ pub async fn start(address: SocketAddr, pages: Pages) -> Result<SocketAddr, Erro
 }
 
 async fn accept(listener: TcpListener, pages: Pages) {
-    loop {
+    let places = Arc::new(Semaphore::new(AT_ONCE));
+    while let Ok(place) = places.clone().acquire_owned().await {
         match listener.accept().await {
-            Ok((stream, _)) => drop(tokio::spawn(connection(stream, pages.clone()))),
+            Ok((stream, _)) => {
+                let pages = pages.clone();
+                tokio::spawn(async move {
+                    connection(stream, pages).await;
+                    drop(place);
+                });
+            }
             // Out of file descriptors, most likely: give others time to close theirs.
             Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
         }
@@ -55,7 +65,7 @@ async fn connection(stream: TcpStream, pages: Pages) {
         async move { Ok::<_, Infallible>(response) }
     });
     let mut builder = hyper::server::conn::http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(HEAD_DEADLINE);
+    builder.timer(TokioTimer::new()).header_read_timeout(HEAD_DEADLINE).keep_alive(false);
     // A probe that hangs up early is no event.
     let _ = builder.serve_connection(TokioIo::new(stream), service).await;
 }

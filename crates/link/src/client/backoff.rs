@@ -18,6 +18,12 @@ pub fn delay(failures: u32, spread: Duration, random: f64) -> Duration {
     longest.mul_f64(fraction.clamp(0.0, 1.0))
 }
 
+/// Between two leaders: somebody will lead in a moment, so this wait does not grow. It is as wide as the fleet asks for, so
+/// that all of them together ask no more often than they would come back.
+pub fn between_leaders(spread: Duration, random: f64) -> Duration {
+    spread.clamp(FIRST_SPREAD, LONGEST).mul_f64((0.5 + random / 2.0).clamp(0.0, 1.0))
+}
+
 #[cfg(test)]
 #[path = "backoff_tests.rs"]
 mod tests;

@@ -1,6 +1,6 @@
 //! From an address to an open connection: name, TCP, TLS with the operator's exact identity, HTTP/2. IO.
 
-use super::line::Times;
+use super::{line::Times, route::Target};
 use crate::{
     channel::Channel, contract::line_client::LineClient, credentials::Current, keep_alive, tls, verify::explain,
 };
@@ -19,6 +19,8 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 
 /// What the operator sends is small; a larger message is a mistake.
 const LARGEST_MESSAGE: usize = 256 * 1024;
+/// Where there are others to ask: a pod that is gone answers nothing, and a lost packet is sent again within this time.
+const ONE_OF_SEVERAL: Duration = Duration::from_millis(1_500);
 /// Never resolved and never verified: the operator is known by its SPIFFE ID.
 const NAME: &str = "valkey-operator";
 
@@ -42,7 +44,8 @@ pub enum DialError {
 
 pub struct Open {
     pub client: LineClient<Channel>,
-    pub address: String,
+    /// The very replica, whatever name it was found by.
+    pub peer: SocketAddr,
     /// Ends with the connection.
     pub ended: JoinHandle<()>,
     /// Whether a call with the pod's token was accepted on this connection.
@@ -65,16 +68,17 @@ impl Dialler {
         Ok(Self { connector, credentials: credentials.clone(), times: times.clone() })
     }
 
-    pub async fn dial(&self, address: String) -> Result<Open, DialError> {
+    pub async fn dial(&self, target: Target) -> Result<Open, DialError> {
         let limit = self.times.connect;
-        timeout(limit, self.connect(&address)).await.map_err(|_| DialError::Time { address, limit })?
+        let dialled = timeout(limit, self.connect(&target)).await;
+        dialled.map_err(|_| DialError::Time { address: target.address, limit })?
     }
 
-    async fn connect(&self, address: &str) -> Result<Open, DialError> {
+    async fn connect(&self, target: &Target) -> Result<Open, DialError> {
         if self.credentials.borrow().is_withdrawn() {
             return Err(DialError::Withdrawn);
         }
-        let stream = reach(address).await?;
+        let (address, (stream, peer)) = (target.address.as_str(), reach(target).await?);
         keep_alive::set(&stream);
         let certificate = self.credentials.borrow().thumbprint().to_string();
         let name = ServerName::try_from(NAME).map_err(|_| DialError::NoAddress)?;
@@ -82,8 +86,7 @@ impl Dialler {
         let stream =
             stream.map_err(|error| DialError::Handshake { address: address.to_owned(), reason: explain(&error) })?;
         let (client, ended) = speak_http(address, stream, &self.times).await?;
-        let (address, round_trip) = (address.to_owned(), Duration::ZERO);
-        Ok(Open { client, address, ended, proven: false, round_trip, certificate })
+        Ok(Open { client, peer, ended, proven: false, round_trip: Duration::ZERO, certificate })
     }
 }
 
@@ -104,19 +107,29 @@ async fn speak_http(
 }
 
 /// The first of a name's addresses that answers, starting with any: replicas share the load.
-async fn reach(address: &str) -> Result<TcpStream, DialError> {
-    let resolved = lookup_host(address).await;
-    let resolved = resolved.map_err(|source| DialError::Resolve { address: address.to_owned(), source })?;
+async fn reach(target: &Target) -> Result<(TcpStream, SocketAddr), DialError> {
+    let address = || target.address.clone();
+    let resolved = lookup_host(&target.address).await;
+    let resolved = resolved.map_err(|source| DialError::Resolve { address: address(), source })?;
     let mut candidates: Vec<SocketAddr> = resolved.collect();
     fastrand::shuffle(&mut candidates);
     let mut failure = io::Error::from(io::ErrorKind::NotFound);
-    for candidate in candidates {
-        match TcpStream::connect(candidate).await {
-            Ok(stream) => return Ok(stream),
+    while let Some(candidate) = candidates.pop() {
+        let others = target.named || !candidates.is_empty();
+        match knock(candidate, others).await {
+            Ok(stream) => return Ok((stream, candidate)),
             Err(error) => failure = error,
         }
     }
-    Err(DialError::Connect { address: address.to_owned(), source: failure })
+    Err(DialError::Connect { address: address(), source: failure })
+}
+
+async fn knock(candidate: SocketAddr, others: bool) -> io::Result<TcpStream> {
+    let connecting = TcpStream::connect(candidate);
+    match others {
+        true => timeout(ONE_OF_SEVERAL, connecting).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())),
+        false => connecting.await,
+    }
 }
 
 fn http(times: &Times) -> http2::Builder<TokioExecutor> {

@@ -101,20 +101,22 @@ impl Ended {
 
 pub struct Line<N> {
     pub(super) parts: LineParts<N>,
-    pub(super) dialler: Dialler,
+    pub(super) dialler: Arc<Dialler>,
     pub(super) route: Route,
     pub(super) spread: Duration,
     pub(super) reports: VecDeque<ReportRequest>,
     pub(super) state: watch::Sender<LineState>,
     failures: u32,
+    /// Who was dialled last was named by a replica.
+    named: bool,
 }
 
 impl<N: Node> Line<N> {
     pub fn new(parts: LineParts<N>) -> Result<Self, rustls::Error> {
-        let dialler = Dialler::new(&parts.credentials, parts.operator.clone(), &parts.times)?;
+        let dialler = Arc::new(Dialler::new(&parts.credentials, parts.operator.clone(), &parts.times)?);
         let route = Route::new(parts.addresses.clone());
         let (spread, reports, state) = (FIRST_SPREAD, VecDeque::new(), watch::Sender::default());
-        Ok(Self { parts, dialler, route, spread, reports, state, failures: 0 })
+        Ok(Self { parts, dialler, route, spread, reports, state, failures: 0, named: false })
     }
 
     pub fn state(&self) -> watch::Receiver<LineState> {
@@ -135,10 +137,11 @@ impl<N: Node> Line<N> {
     }
 
     async fn connect_and_speak(&mut self, notices: &mut mpsc::Receiver<Notice>) -> Ended {
-        let Some(address) = self.route.pick() else { return DialError::NoAddress.into() };
+        let Some(target) = self.route.pick() else { return DialError::NoAddress.into() };
+        self.named = target.named;
         // What is in force now is what the connection is made with; a change after this line is a change.
         self.parts.credentials.mark_unchanged();
-        match self.dialler.dial(address).await {
+        match self.dialler.dial(target).await {
             Ok(open) => self.speak(open, notices).await,
             Err(error) => error.into(),
         }
@@ -165,6 +168,9 @@ impl<N: Node> Line<N> {
             Ended::NotLeader { leader } if self.route.not_leader(leader) => {
                 return Duration::from_millis(fastrand::u64(0..200));
             }
+            // No failure of anybody: the next leader is not known yet, or the last one was named.
+            Ended::NotLeader { .. } => return backoff::between_leaders(spread, fastrand::f64()),
+            Ended::Dial(_) if self.named => return backoff::between_leaders(spread, fastrand::f64()),
             Ended::Closed => self.failures = 0,
             other => {
                 self.failures = self.failures.saturating_add(1);

@@ -3,6 +3,13 @@
 /// Replicas that point at each other are not followed in circles.
 const MOST_HINTS: u32 = 2;
 
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    pub address: String,
+    /// By a replica, as the leader's. It may be gone since: there are others to ask.
+    pub named: bool,
+}
+
 #[derive(Debug)]
 pub struct Route {
     addresses: Vec<String>,
@@ -16,13 +23,13 @@ impl Route {
         Self { addresses, turn: 0, hint: None, followed: 0 }
     }
 
-    pub fn pick(&mut self) -> Option<String> {
-        if let Some(hint) = self.hint.take() {
-            return Some(hint);
+    pub fn pick(&mut self) -> Option<Target> {
+        if let Some(address) = self.hint.take() {
+            return Some(Target { address, named: true });
         }
         let picked = self.addresses.get(self.turn % self.addresses.len().max(1)).cloned();
         self.turn = self.turn.wrapping_add(1);
-        picked
+        picked.map(|address| Target { address, named: false })
     }
 
     /// A replica said it does not lead. True when it named who does and that is to be dialled at once.
@@ -54,7 +61,7 @@ mod tests {
     #[test]
     fn addresses_are_tried_in_turn() {
         let mut route = route();
-        let picks: Vec<_> = (0..3).filter_map(|_| route.pick()).collect();
+        let picks: Vec<_> = (0..3).filter_map(|_| route.pick()).map(|target| target.address).collect();
         assert_eq!(picks, ["one:1", "two:2", "one:1"]);
     }
 
@@ -62,8 +69,8 @@ mod tests {
     fn a_named_leader_is_dialled_at_once_and_once() {
         let mut route = route();
         assert!(route.not_leader("leader:3"));
-        assert_eq!(route.pick().as_deref(), Some("leader:3"));
-        assert_eq!(route.pick().as_deref(), Some("one:1"));
+        assert_eq!(route.pick(), Some(Target { address: "leader:3".into(), named: true }));
+        assert_eq!(route.pick(), Some(Target { address: "one:1".into(), named: false }));
     }
 
     #[test]

@@ -1,7 +1,14 @@
 //! One connection's conversation: heartbeats, reports, the call that waits, the job's stream, and the change to a
 //! connection with a new certificate, which waits for the stream to end. IO.
 
-use super::{Line, Node, Notice, dial::Open, line::Ended, pace, stream::Stream};
+use super::{
+    DialError, Line, Node, Notice,
+    dial::{Dialler, Open},
+    line::Ended,
+    pace,
+    route::Target,
+    stream::Stream,
+};
 use crate::{
     PROOF_METADATA, PROOF_PREFIX,
     channel::Channel,
@@ -12,6 +19,7 @@ use crate::{
 use futures::future::{BoxFuture, FutureExt, pending};
 use std::{
     convert::Infallible,
+    net::SocketAddr,
     sync::Arc,
     time::{Duration, SystemTime},
 };
@@ -47,19 +55,22 @@ struct Conversation {
     waiting: Option<BoxFuture<'static, bool>>,
     next: Instant,
     rotate: Option<Instant>,
+    /// The connection with the new certificate, while it is made: this one serves on meanwhile.
+    dialling: Option<BoxFuture<'static, Result<Open, DialError>>>,
 }
 
 /// What made the conversation go on.
 enum Turn {
     Beat(HeartbeatCause),
     Report,
-    Rotate,
+    Rotate(Result<Open, DialError>),
 }
 
 impl<N: Node> Line<N> {
     /// Speaks until the connection ends; says why it did.
     pub(super) async fn speak(&mut self, open: Open, notices: &mut mpsc::Receiver<Notice>) -> Ended {
-        let mut talk = Conversation { open, job: None, waiting: None, next: Instant::now(), rotate: None };
+        let mut talk =
+            Conversation { open, job: None, waiting: None, next: Instant::now(), rotate: None, dialling: None };
         match self.converse(&mut talk, notices).await {
             Ok(never) => match never {},
             Err(ended) => ended,
@@ -76,7 +87,7 @@ impl<N: Node> Line<N> {
             match self.turn(talk, notices).await? {
                 Turn::Beat(cause) => self.beat_and_go_on(talk, cause).await?,
                 Turn::Report => self.send_reports(&mut talk.open).await?,
-                Turn::Rotate => self.rotate(talk).await,
+                Turn::Rotate(dialled) => self.rotate(talk, dialled).await,
             }
         }
     }
@@ -106,7 +117,16 @@ impl<N: Node> Line<N> {
                 }
                 Err(_) => Err(Ended::Over),
             },
-            () = at(rotate), if idle => Ok(Turn::Rotate),
+            () = at(rotate), if idle => {
+                talk.rotate = None;
+                self.parts.credentials.mark_unchanged();
+                talk.dialling = Some(dial(self.dialler.clone(), talk.open.peer));
+                Ok(Turn::Report)
+            }
+            dialled = held(&mut talk.dialling), if idle => {
+                talk.dialling = None;
+                Ok(Turn::Rotate(dialled))
+            }
             speak_now = held(&mut talk.waiting) => {
                 talk.waiting = None;
                 // Otherwise the operator closes the connection, and `ended` follows.
@@ -219,17 +239,19 @@ impl<N: Node> Line<N> {
     }
 
     /// Makes a connection with the new certificate before the old one is let go, so that no call fails.
-    async fn rotate(&mut self, talk: &mut Conversation) {
-        talk.rotate = None;
-        if let Err(problem) = self.change_connection(talk).await {
+    async fn rotate(&mut self, talk: &mut Conversation, dialled: Result<Open, DialError>) {
+        if let Err(problem) = self.change_connection(talk, dialled).await {
             tracing::warn!(%problem, "could not connect with the new certificate; the old connection serves on");
             talk.rotate = Some(Instant::now() + ROTATE_AGAIN.mul_f64(1.0 + fastrand::f64()));
         }
     }
 
-    async fn change_connection(&mut self, talk: &mut Conversation) -> Result<(), Ended> {
-        self.parts.credentials.mark_unchanged();
-        let mut fresh = self.dialler.dial(talk.open.address.clone()).await?;
+    async fn change_connection(
+        &mut self,
+        talk: &mut Conversation,
+        dialled: Result<Open, DialError>,
+    ) -> Result<(), Ended> {
+        let mut fresh = dialled?;
         self.beat(&mut fresh, HeartbeatCause::Changed).await?;
         talk.open = fresh;
         talk.waiting = Some(self.wait(&talk.open));
@@ -251,11 +273,17 @@ async fn at(instant: Option<Instant>) {
     }
 }
 
-async fn held(waiting: &mut Option<BoxFuture<'static, bool>>) -> bool {
+async fn held<T>(waiting: &mut Option<BoxFuture<'static, T>>) -> T {
     match waiting {
         Some(waiting) => waiting.await,
         None => pending().await,
     }
+}
+
+/// To the same replica: a name may lead to another one, which does not lead.
+fn dial(dialler: Arc<Dialler>, peer: SocketAddr) -> BoxFuture<'static, Result<Open, DialError>> {
+    let target = Target { address: peer.to_string(), named: false };
+    async move { dialler.dial(target).await }.boxed()
 }
 
 /// The held call: true when the operator wants a heartbeat now.

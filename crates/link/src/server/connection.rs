@@ -119,10 +119,9 @@ async fn ending<O: Operator>(shared: &Shared<O>, peer: &Peer) -> Ending {
 
 /// A leader that leads no more sends its sidecars to find the next one.
 async fn leadership_lost(leadership: &mut watch::Receiver<Leadership>) {
-    let led = matches!(*leadership.borrow_and_update(), Leadership::Leader { .. });
-    let lost = leadership.wait_for(|now| matches!(now, Leadership::Follower { .. }));
-    // Who was asked as a follower is not admitted here anyway; without a sender nothing changes any more.
-    if !led || lost.await.is_err() {
+    let leads = |now: &Leadership| matches!(now, Leadership::Leader { .. });
+    // A connection may be older than the lead. Without a sender nothing changes any more.
+    if leadership.wait_for(leads).await.is_err() || leadership.wait_for(|now| !leads(now)).await.is_err() {
         std::future::pending::<()>().await;
     }
 }

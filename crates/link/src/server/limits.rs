@@ -4,6 +4,7 @@ use std::time::Duration;
 
 #[derive(Clone, Debug)]
 pub struct Limits {
+    /// What fits into the memory that the chart allows the operator, at a third of a MiB for ten.
     pub connections: usize,
     /// Pods behind a node's address translation share one address, so this is above the pods of a node.
     pub connections_per_address: usize,
@@ -33,7 +34,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            connections: 20_000,
+            connections: 12_000,
             connections_per_address: 600,
             handshakes: 1_000,
             handshakes_per_address: 50,

@@ -6,11 +6,18 @@ use crate::{
     sidecar::{Connected, Disk},
 };
 use anyhow::{Result, ensure};
-use link::server::{Leadership, Limits};
+use link::{
+    client::{LineState, Times},
+    server::{Leadership, Limits},
+};
 use std::{
     net::{Ipv4Addr, SocketAddr},
     sync::atomic::Ordering,
     time::{Duration, Instant},
+};
+use tokio::{
+    net::{TcpListener, TcpSocket, TcpStream},
+    time::timeout,
 };
 
 const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
@@ -105,4 +112,54 @@ async fn a_lost_leadership_ends_the_jobs_under_it() -> Result<()> {
     until("the end of the stream", || !sidecar.state.borrow().streaming).await?;
     drop(session);
     Ok(())
+}
+
+#[tokio::test]
+async fn while_nobody_leads_a_sidecar_asks_as_often_at_the_end_as_at_the_beginning() -> Result<()> {
+    let installation = Installation::new()?;
+    let other = replica(&installation, follower(None)).await?;
+    let sidecar = sidecar(&installation, &[&other], &Disk::default())?;
+    let mut state = sidecar.state.clone();
+    let began = Instant::now();
+    // Every attempt ends with a word on why there is no line. With a back-off that grows, twelve take half a minute.
+    for _ in 0..12 {
+        state.changed().await?;
+    }
+    ensure!(began.elapsed() < Duration::from_secs(15), "twelve questions took {:?}", began.elapsed());
+    other.leadership.send_replace(Leadership::Leader { epoch: 2 });
+    until("the leader's heartbeat", || other.beats() == 1).await
+}
+
+/// An address where connections are neither taken nor refused, as of a pod that is gone.
+async fn nobody_there() -> Result<(SocketAddr, Vec<TcpStream>, TcpListener)> {
+    let socket = TcpSocket::new_v4()?;
+    socket.bind(ANY_PORT)?;
+    let listener = socket.listen(1)?;
+    let address = listener.local_addr()?;
+    let mut waiting = Vec::new();
+    // Until the queue of those that wait to be taken is full.
+    while let Ok(stream) = timeout(Duration::from_millis(300), TcpStream::connect(address)).await {
+        waiting.push(stream?);
+    }
+    Ok((address, waiting, listener))
+}
+
+#[tokio::test]
+async fn a_leader_that_was_named_and_is_gone_is_given_up_before_the_limit_for_connecting() -> Result<()> {
+    let installation = Installation::new()?;
+    let (gone, _waiting, _listener) = nobody_there().await?;
+    let other = replica(&installation, follower(Some(gone.to_string()))).await?;
+    let sidecar = sidecar(&installation, &[&other], &Disk::default())?;
+    let mut state = sidecar.state.clone();
+    // The follower's word, then what became of it.
+    let named =
+        state.wait_for(|state| state.problem.as_ref().is_some_and(|problem| problem.contains("not lead"))).await;
+    drop(named?);
+    let began = Instant::now();
+    let failed =
+        |state: &LineState| state.problem.as_ref().is_some_and(|problem| problem.contains("could not connect"));
+    drop(state.wait_for(failed).await?);
+    ensure!(began.elapsed() < Times::default().connect, "it took {:?}", began.elapsed());
+    other.leadership.send_replace(Leadership::Leader { epoch: 2 });
+    until("the leader's heartbeat", || other.beats() == 1).await
 }
