@@ -6,9 +6,11 @@ use crate::context::Context;
 use crate::{entry, resources};
 use api::names::MANAGER;
 use futures::{StreamExt, stream};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, Preconditions, PropagationPolicy};
 use planner::{Apply, ChildKey, Identity, Step, Why, differences};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 /// Requests about single pods that are under way at the same time.
@@ -195,18 +197,52 @@ async fn grow(claim: &str, uid: &str, storage: &str, cluster: &Identity, context
 
 async fn patch_pod(pod: &str, uid: &str, metadata: &Value, cluster: &Identity, context: &Context) -> Result<(), Error> {
     let api = resources::pods(&context.client, &cluster.namespace);
-    let mut metadata = metadata.clone();
+    let mut wanted = metadata.clone();
     // Another pod of this name by now: the API server refuses the patch.
-    if let Some(map) = metadata.as_object_mut() {
+    if let Some(map) = wanted.as_object_mut() {
         map.insert("uid".to_owned(), json!(uid));
     }
     context.metrics.write("patch", Source::Pods.as_str());
     let asked = Instant::now();
-    let live = api.patch(pod, &merge(), &Patch::Merge(&json!({ "metadata": metadata }))).await?;
+    let live = api.patch(pod, &merge(), &Patch::Merge(&json!({ "metadata": wanted }))).await?;
+    context.recent.change(&cluster.uid, |memory| memory.patched(uid, left_out(metadata, &live.metadata)));
     insert(entry::pod(&live), asked, context);
     Ok(())
 }
 
+/// What of a patch of labels and annotations is not in the answer to it.
+fn left_out(patch: &Value, live: &ObjectMeta) -> Option<Value> {
+    let left = |part: &str, live: Option<&BTreeMap<String, String>>| {
+        let wanted = patch.get(part).and_then(Value::as_object).into_iter().flatten();
+        let is_there =
+            |key: &str, value: &Value| live.and_then(|map| map.get(key)).map(String::as_str) == value.as_str();
+        let left: Map<String, Value> = wanted
+            .filter(|(key, value)| !is_there(key, value))
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect();
+        (!left.is_empty()).then(|| (part.to_owned(), Value::Object(left)))
+    };
+    let parts = [left("labels", live.labels.as_ref()), left("annotations", live.annotations.as_ref())];
+    let parts: Map<String, Value> = parts.into_iter().flatten().collect();
+    (!parts.is_empty()).then_some(Value::Object(parts))
+}
+
 fn merge() -> PatchParams {
     PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_policy_took_out_of_a_patch_is_known_and_what_it_left_is_not_blamed() {
+        let patch = json!({ "labels": { "team": "a", "kept": "b" }, "annotations": { "gone": null } });
+        let live = |labels: Value, annotations: Value| {
+            serde_json::from_value(json!({ "labels": labels, "annotations": annotations })).unwrap()
+        };
+        assert_eq!(left_out(&patch, &live(json!({ "team": "a", "kept": "b" }), json!({}))), None);
+        let left = left_out(&patch, &live(json!({ "kept": "b" }), json!({ "gone": "still here" })));
+        assert_eq!(left, Some(json!({ "labels": { "team": "a" }, "annotations": { "gone": null } })));
+    }
 }

@@ -4,7 +4,7 @@
 use crate::cache::{ClusterName, Snapshot};
 use crate::context::Context;
 use crate::line::SidecarFacts;
-use crate::recent::Decided;
+use crate::recent::{Asked, Decided, Memory};
 use crate::{entry, resources};
 use api::cluster::ValkeyCluster;
 use futures::future::join_all;
@@ -22,7 +22,7 @@ use tokio::time::timeout;
 
 /// A look at a cluster, and with it a failover, is not held up longer than this by an API server that does not answer.
 const LOOKUP: Duration = Duration::from_secs(3);
-/// Why pods cannot be made is asked for so often.
+/// What is in no watch is asked for so often.
 const ASK_AGAIN: Duration = Duration::from_millis(900);
 /// A StatefulSet younger than this has not had time to fail.
 const GRACE_SECONDS: i64 = 1;
@@ -31,7 +31,9 @@ pub async fn observe(cluster: &ValkeyCluster, context: &Context) -> Observation 
     let identity = identity(&cluster.metadata);
     let name = ClusterName { namespace: identity.namespace.clone(), name: identity.name.clone() };
     let mut observation = from_snapshot(context.cache.snapshot(&name), identity);
-    observation.altered_on_arrival = context.recent.of(&observation.cluster.uid).altered_on_arrival();
+    let memory = context.recent.of(&observation.cluster.uid);
+    observation.altered_on_arrival = memory.altered_on_arrival();
+    observation.pods_altered_on_arrival = memory.pods_altered_on_arrival();
     look_for_children(&mut observation, cluster, context).await;
     look_for_pods(&mut observation, context).await;
     look_for_claim_failures(&mut observation, context).await;
@@ -124,10 +126,13 @@ async fn look_for_pods(observation: &mut Observation, context: &Context) {
     }
     let made = stateful_set.pointer("/status/replicas").and_then(Value::as_u64).unwrap_or_default();
     if made >= u64::from(asked_for(stateful_set)) {
-        let found = lost_pods(&missing, observation, context).await;
-        observation.pods.extend(found);
+        let asking = lost_pods(&missing, observation, context);
+        let found = asked_lately(|memory| &mut memory.lost_pods, asking, observation, context).await;
+        observation.pods.extend(found.into_iter().filter(|pod| missing.contains(&pod.name)));
     } else if is_settled(stateful_set) {
-        observation.creation_failure = known_creation_failure(stateful_set, observation, context).await;
+        let asking = creation_failure(stateful_set, observation, context);
+        let found = asked_lately(|memory| &mut memory.creation_failure, asking, observation, context).await;
+        observation.creation_failure = found;
     }
 }
 
@@ -145,19 +150,20 @@ fn is_settled(stateful_set: &Value) -> bool {
     created.is_some_and(|created| Timestamp::now().as_second() - created.as_second() >= GRACE_SECONDS)
 }
 
-/// Looks follow each other within milliseconds while nodes are told something; a list of Events is too much for each of them.
-async fn known_creation_failure(
-    stateful_set: &Value,
+/// Looks follow each other within milliseconds while nodes are told something: a question to the API server is too much for each.
+async fn asked_lately<T: Clone>(
+    remembered: impl Fn(&mut Memory) -> &mut Option<Asked<T>>,
+    asking: impl Future<Output = T>,
     observation: &Observation,
     context: &Context,
-) -> Option<CreationFailure> {
+) -> T {
     let uid = &observation.cluster.uid;
-    let known = context.recent.of(uid).creation_failure.filter(|(asked, _)| asked.elapsed() < ASK_AGAIN);
-    if let Some((_, known)) = known {
+    let known = context.recent.change(uid, |memory| remembered(memory).clone());
+    if let Some((_, known)) = known.filter(|(asked, _)| asked.elapsed() < ASK_AGAIN) {
         return known;
     }
-    let found = creation_failure(stateful_set, observation, context).await;
-    context.recent.change(uid, |memory| memory.creation_failure = Some((Instant::now(), found.clone())));
+    let found = asking.await;
+    context.recent.change(uid, |memory| *remembered(memory) = Some((Instant::now(), found.clone())));
     found
 }
 
@@ -180,8 +186,11 @@ async fn look_for_claim_failures(observation: &mut Observation, context: &Contex
         observation.claims.iter().enumerate().filter(|(_, claim)| waits(claim)).map(|(position, _)| position).collect();
     let first = waiting.first().and_then(|position| observation.claims.get(*position)).map(|claim| claim.uid.clone());
     let Some(uid) = first else { return };
-    let event = newest_event(&uid, &["ProvisioningFailed", "FailedBinding"], observation, context).await;
-    let failure = event.map(|(message, _)| message);
+    let asking = async {
+        let event = newest_event(&uid, &["ProvisioningFailed", "FailedBinding"], observation, context).await;
+        event.map(|(message, _)| message)
+    };
+    let failure = asked_lately(|memory| &mut memory.claim_failure, asking, observation, context).await;
     for (position, claim) in observation.claims.iter_mut().enumerate() {
         claim.failure = failure.clone().filter(|_| waiting.contains(&position));
     }

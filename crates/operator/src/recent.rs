@@ -3,7 +3,8 @@
 
 use api::cluster::ValkeyClusterStatus;
 use orchestration::{Decision, Event, Orchestration, Queued, ShardStatus};
-use planner::{ChildKey, CreationFailure, Difference};
+use planner::{ChildKey, CreationFailure, Difference, PodFacts};
+use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -17,9 +18,14 @@ pub struct Memory {
     pub decided: Option<Decided>,
     /// Events of decisions that are not told yet, the oldest first: the look that decided may have had no occasion to.
     pub untold: Vec<Event>,
-    altered: BTreeMap<ChildKey, Altered>,
-    /// Why pods could not be made, when that was last asked for.
-    pub creation_failure: Option<(Instant, Option<CreationFailure>)>,
+    altered: BTreeMap<ChildKey, Altered<Vec<Difference>>>,
+    /// By the pods' UIDs.
+    altered_pods: BTreeMap<String, Altered<Value>>,
+    /// What only questions bring, with the time of the last: why pods could not be made, why a volume could not, and pods that
+    /// are in no watch.
+    pub creation_failure: Option<Asked<Option<CreationFailure>>>,
+    pub claim_failure: Option<Asked<Option<String>>>,
+    pub lost_pods: Option<Asked<Vec<PodFacts>>>,
     /// Failed looks in a row.
     pub failures: u32,
 }
@@ -47,12 +53,26 @@ impl From<&Decision> for Decided {
     }
 }
 
-/// What of an object was not as applied right after applying it.
+/// An answer, and when it was asked for.
+pub type Asked<T> = (Instant, T);
+
+/// What of an object was not as written right after writing it.
 #[derive(Clone, Debug)]
-struct Altered {
-    differences: Vec<Difference>,
+struct Altered<T> {
+    what: T,
     times: u32,
     last: Instant,
+}
+
+impl<T: PartialEq> Altered<T> {
+    fn again(before: Option<&Self>, what: T) -> Self {
+        let before = before.filter(|altered| altered.what == what);
+        Self { what, times: before.map_or(1, |altered| altered.times.saturating_add(1)), last: Instant::now() }
+    }
+
+    fn is_habit(&self) -> bool {
+        self.times >= HABIT && self.last.elapsed() < FORGOTTEN
+    }
 }
 
 /// Untold Events that are kept; an API server that takes none for so long is told the latest.
@@ -80,16 +100,28 @@ impl Memory {
             self.altered.remove(key);
             return;
         }
-        let before = self.altered.get(key).filter(|altered| altered.differences == differences);
-        let times = before.map_or(1, |altered| altered.times.saturating_add(1));
-        self.altered.insert(key.clone(), Altered { differences, times, last: Instant::now() });
+        let altered = Altered::again(self.altered.get(key), differences);
+        self.altered.insert(key.clone(), altered);
+    }
+
+    /// Takes note of the labels and annotations that a pod did not get.
+    pub fn patched(&mut self, uid: &str, left: Option<Value>) {
+        let Some(left) = left else { return drop(self.altered_pods.remove(uid)) };
+        let altered = Altered::again(self.altered_pods.get(uid), left);
+        // Pods come and go.
+        self.altered_pods.retain(|_, altered| altered.last.elapsed() < FORGOTTEN);
+        self.altered_pods.insert(uid.to_owned(), altered);
     }
 
     /// What somebody alters every time.
     pub fn altered_on_arrival(&self) -> BTreeMap<ChildKey, Vec<Difference>> {
-        let habits =
-            self.altered.iter().filter(|(_, altered)| altered.times >= HABIT && altered.last.elapsed() < FORGOTTEN);
-        habits.map(|(key, altered)| (key.clone(), altered.differences.clone())).collect()
+        let habits = self.altered.iter().filter(|(_, altered)| altered.is_habit());
+        habits.map(|(key, altered)| (key.clone(), altered.what.clone())).collect()
+    }
+
+    pub fn pods_altered_on_arrival(&self) -> BTreeMap<String, Value> {
+        let habits = self.altered_pods.iter().filter(|(_, altered)| altered.is_habit());
+        habits.map(|(uid, altered)| (uid.clone(), altered.what.clone())).collect()
     }
 }
 
@@ -127,6 +159,7 @@ impl Recent {
 mod tests {
     use super::*;
     use planner::{ChildKind, DifferenceKind};
+    use serde_json::json;
 
     fn difference(path: &str) -> Vec<Difference> {
         vec![Difference { path: path.to_owned(), kind: DifferenceKind::Changed }]
@@ -164,5 +197,14 @@ mod tests {
         assert_eq!(memory.altered_on_arrival(), BTreeMap::from([(key.clone(), difference("/b"))]));
         memory.applied(&key, Vec::new());
         assert!(memory.altered_on_arrival().is_empty());
+    }
+
+    #[test]
+    fn a_pod_that_never_gets_its_label_is_a_habit_too() {
+        let (left, mut memory) = (json!({ "labels": { "team": "a" } }), Memory::default());
+        (0..HABIT).for_each(|_| memory.patched("uid", Some(left.clone())));
+        assert_eq!(memory.pods_altered_on_arrival(), BTreeMap::from([("uid".to_owned(), left)]));
+        memory.patched("uid", None);
+        assert!(memory.pods_altered_on_arrival().is_empty());
     }
 }

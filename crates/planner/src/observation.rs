@@ -38,6 +38,8 @@ pub struct Observation {
     pub creation_failure: Option<CreationFailure>,
     /// What still differed right after our last apply of the present manifest: somebody changes it on its way in.
     pub altered_on_arrival: BTreeMap<ChildKey, Vec<Difference>>,
+    /// The same of pods, by their UID: the labels and annotations that are never as we set them.
+    pub pods_altered_on_arrival: BTreeMap<String, Value>,
 }
 
 /// What the StatefulSet controller said last about a pod it could not make.

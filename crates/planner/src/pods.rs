@@ -8,6 +8,7 @@ use crate::pod_facts::PodFacts;
 use crate::report::Report;
 use crate::step::Step;
 use crate::wanted::{Wanted, metadata_keys};
+use api::conditions::Reason;
 use api::names;
 use api::names::annotation::POD_METADATA;
 use manifests::{ValidatedCluster, live_pod_annotations, pod_annotations, pod_labels};
@@ -23,11 +24,29 @@ struct MetadataKeys {
     annotations: Vec<String>,
 }
 
-pub fn steps(cluster: &ValidatedCluster, wanted: &Wanted, observation: &Observation, report: &Report) -> Vec<Step> {
+pub fn steps(cluster: &ValidatedCluster, wanted: &Wanted, observation: &Observation, report: &mut Report) -> Vec<Step> {
     let settled = settings_are_written(cluster, wanted, observation);
     let living = observation.pods.iter().filter(|pod| !pod.terminating);
     // A pod that is still starting reads the newest settings when it mounts them, or is told once it runs.
-    living.filter_map(|pod| patch(pod, cluster, role(pod, report), settled && pod.running)).collect()
+    let steps = living.filter_map(|pod| patch(pod, cluster, role(pod, report), settled && pod.running));
+    let (vain, steps): (Vec<Step>, Vec<Step>) = steps.partition(|step| is_vain(step, observation));
+    if let Some(first) = vain.first() {
+        report.trouble(
+            Reason::ObjectRefused,
+            format!(
+                "an admission webhook or policy keeps us from what we wanted to do: {first} ({} pods): exempt the operator's \
+                 pods from it",
+                vain.len()
+            ),
+        );
+    }
+    steps
+}
+
+/// It was tried, and somebody undoes it each time.
+fn is_vain(step: &Step, observation: &Observation) -> bool {
+    let Step::PatchPod { uid, metadata, .. } = step else { return false };
+    observation.pods_altered_on_arrival.get(uid) == Some(metadata)
 }
 
 /// What the pod's node does now, if that is known. The first label comes when the node can serve: whenever a pod that is not ready

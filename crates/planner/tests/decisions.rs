@@ -7,8 +7,8 @@ use k8s_openapi::jiff::Timestamp;
 use manifests::OperatorSettings;
 use orchestration::{NodeFacts, PodSeen, Valkey};
 use planner::{
-    ChildKey, ChildKind, Identity, NodesSeen, Observation, Observed, Plan, Step, expected_keys, plan, status, validate,
-    wanted,
+    ChildKey, ChildKind, Identity, NodesSeen, Observation, Observed, Plan, PodFacts, Step, expected_keys, plan, status,
+    validate, wanted,
 };
 use serde_json::{Value, json};
 use topology::NodeId;
@@ -184,6 +184,25 @@ fn a_habit_of_a_webhook_is_not_fought() {
     let plan = decide(json!({}), &observation);
     assert!(!touches(&plan, &service()));
     assert!(plan.report.troubles[0].message.contains("admission webhook"));
+}
+
+#[test]
+fn labels_that_a_webhook_takes_off_a_pod_are_not_put_on_for_ever() {
+    let pod = PodFacts { name: "poc-0".into(), uid: "pod".into(), ..PodFacts::default() };
+    let mut observation = Observation { pods: vec![pod], ..empty() };
+    let patches = |plan: &Plan| {
+        let patch = |step: &Step| match step {
+            Step::PatchPod { metadata, .. } => Some(metadata.clone()),
+            _ => None,
+        };
+        plan.steps.iter().filter_map(patch).collect::<Vec<_>>()
+    };
+    let wanted = patches(&decide(json!({}), &observation));
+    assert_eq!(wanted.len(), 1);
+    observation.pods_altered_on_arrival.insert("pod".into(), wanted[0].clone());
+    let plan = decide(json!({}), &observation);
+    assert_eq!(patches(&plan), Vec::<Value>::new());
+    assert!(plan.report.troubles.iter().any(|trouble| trouble.message.contains("labels and annotations of pod poc-0")));
 }
 
 #[test]
