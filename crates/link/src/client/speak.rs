@@ -56,14 +56,17 @@ struct Conversation {
     next: Instant,
     rotate: Option<Instant>,
     /// The connection with the new certificate, while it is made: this one serves on meanwhile.
-    dialling: Option<BoxFuture<'static, Result<Open, DialError>>>,
+    dialling: Option<BoxFuture<'static, Dialled>>,
 }
+
+/// On the heap: thousands of conversations would each keep room for it.
+type Dialled = Box<Result<Open, DialError>>;
 
 /// What made the conversation go on.
 enum Turn {
     Beat(HeartbeatCause),
     Report,
-    Rotate(Result<Open, DialError>),
+    Rotate(Dialled),
 }
 
 impl<N: Node> Line<N> {
@@ -239,19 +242,15 @@ impl<N: Node> Line<N> {
     }
 
     /// Makes a connection with the new certificate before the old one is let go, so that no call fails.
-    async fn rotate(&mut self, talk: &mut Conversation, dialled: Result<Open, DialError>) {
+    async fn rotate(&mut self, talk: &mut Conversation, dialled: Dialled) {
         if let Err(problem) = self.change_connection(talk, dialled).await {
             tracing::warn!(%problem, "could not connect with the new certificate; the old connection serves on");
             talk.rotate = Some(Instant::now() + ROTATE_AGAIN.mul_f64(1.0 + fastrand::f64()));
         }
     }
 
-    async fn change_connection(
-        &mut self,
-        talk: &mut Conversation,
-        dialled: Result<Open, DialError>,
-    ) -> Result<(), Ended> {
-        let mut fresh = dialled?;
+    async fn change_connection(&mut self, talk: &mut Conversation, dialled: Dialled) -> Result<(), Ended> {
+        let mut fresh = (*dialled)?;
         self.beat(&mut fresh, HeartbeatCause::Changed).await?;
         talk.open = fresh;
         talk.waiting = Some(self.wait(&talk.open));
@@ -281,9 +280,9 @@ async fn held<T>(waiting: &mut Option<BoxFuture<'static, T>>) -> T {
 }
 
 /// To the same replica: a name may lead to another one, which does not lead.
-fn dial(dialler: Arc<Dialler>, peer: SocketAddr) -> BoxFuture<'static, Result<Open, DialError>> {
+fn dial(dialler: Arc<Dialler>, peer: SocketAddr) -> BoxFuture<'static, Dialled> {
     let target = Target { address: peer.to_string(), named: false };
-    async move { dialler.dial(target).await }.boxed()
+    async move { Box::new(dialler.dial(target).await) }.boxed()
 }
 
 /// The held call: true when the operator wants a heartbeat now.
