@@ -12,6 +12,7 @@ mod memory;
 mod operators;
 mod own;
 mod own_intermediate;
+mod own_leaf;
 mod parties;
 mod pods;
 mod root;

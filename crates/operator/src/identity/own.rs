@@ -1,16 +1,15 @@
-//! What this replica shows and trusts: a leaf in memory, made below the operator's intermediate, and the trusted roots. Runs on leader
-//! and followers alike; reads one Secret every few seconds and writes only its entry in the status of the ValkeyCA.
+//! Keeps what this replica shows and trusts current. Runs on leader and followers alike; reads one Secret every few seconds and writes only its entry in the status of the ValkeyCA.
 
-use super::secrets::SecretSeen;
-use super::{OWN_VALIDITY, Settings, operators, secrets::Secrets};
+use super::own_leaf::{OwnLeaf, Unusable};
+use super::{Settings, operators, secrets::Secrets};
 use crate::metrics::Metrics;
 use api::certificates::names;
-use api::names::certificate_file::{CHAIN, KEY, ROOTS};
+use api::names::certificate_file::CHAIN;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use kube::Client;
-use link::{Credentials, Current, IdentitySource};
-use pki::{Authority, Bundle, Lifetime, Percent, SystemRandomness, Thumbprint, leaf_rotation};
+use link::{Current, IdentitySource};
+use pki::Thumbprint;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -34,19 +33,26 @@ pub struct Own {
     shared: Arc<Shared>,
 }
 
-struct Shared {
-    current: watch::Sender<Option<Current>>,
-    facts: Mutex<Option<OwnFacts>>,
+#[derive(Default)]
+pub(super) struct Shared {
+    pub current: watch::Sender<Option<Current>>,
+    pub facts: Mutex<Option<OwnFacts>>,
     refresh: Notify,
+}
+
+impl Shared {
+    fn facts(&self) -> Option<OwnFacts> {
+        self.facts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 impl Own {
     /// Starts the task that keeps it current, for as long as the process lives.
     pub fn start(client: Client, settings: Settings, metrics: Arc<Metrics>) -> Self {
-        let shared = Shared { current: watch::channel(None).0, facts: Mutex::default(), refresh: Notify::new() };
-        let own = Self { shared: Arc::new(shared) };
+        let own = Self { shared: Arc::new(Shared::default()) };
         let secrets = Secrets::new(client.clone(), metrics.clone());
-        let keeper = Keeper { client, settings, secrets, metrics, shared: own.shared.clone(), held: None, told: None };
+        let leaf = OwnLeaf::new(settings.namespace.clone(), own.shared.clone());
+        let keeper = Keeper { client, settings, secrets, metrics, leaf, told: None };
         if keeper.settings.built_in {
             tokio::spawn(keeper.run());
         }
@@ -71,7 +77,7 @@ impl Own {
     }
 
     pub(super) fn facts(&self) -> Option<OwnFacts> {
-        self.shared.facts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.shared.facts()
     }
 }
 
@@ -86,21 +92,12 @@ impl IdentitySource for Own {
     }
 }
 
-/// What the leaf is made from and when the next is due.
-struct Held {
-    intermediate: Authority,
-    trusted: Bundle,
-    lifetime: Lifetime,
-    sender: watch::Sender<Arc<Credentials>>,
-}
-
 struct Keeper {
     client: Client,
     settings: Settings,
     secrets: Secrets,
     metrics: Arc<Metrics>,
-    shared: Arc<Shared>,
-    held: Option<Held>,
+    leaf: OwnLeaf,
     told: Option<OwnFacts>,
 }
 
@@ -108,8 +105,8 @@ struct Keeper {
 enum Error {
     #[error("{0}")]
     Read(String),
-    #[error("the operator's intermediate cannot be used: {0}")]
-    Use(String),
+    #[error(transparent)]
+    Use(#[from] Unusable),
 }
 
 impl Keeper {
@@ -119,8 +116,8 @@ impl Keeper {
                 tracing::warn!(%error, "the operator's own certificate stays as it is");
             }
             self.tell().await;
-            let pause = if self.held.is_some() { INTERVAL.mul_f64(0.8 + fastrand::f64() * 0.2) } else { EAGER };
-            let _ = tokio::time::timeout(pause, self.shared.refresh.notified()).await;
+            let pause = if self.leaf.is_shown() { INTERVAL.mul_f64(0.8 + fastrand::f64() * 0.2) } else { EAGER };
+            let _ = tokio::time::timeout(pause, self.leaf.shared.refresh.notified()).await;
         }
     }
 
@@ -128,64 +125,20 @@ impl Keeper {
         let now = Timestamp::now();
         let read = self.secrets.read(&self.settings.namespace, names::OPERATOR_SECRET).await;
         let outcome = match read {
-            Ok(Some(seen)) if !seen.contents.get(CHAIN).is_empty() => self.take(&seen, now),
+            Ok(Some(seen)) if !seen.contents.get(CHAIN).is_empty() => {
+                self.leaf.take(&seen.contents, now).map_err(Error::Use)
+            }
             // Not made yet, or gone: the leader makes it again.
             Ok(_) => Ok(()),
             Err(why) => Err(Error::Read(why)),
         };
-        let due = |held: &Held| leaf_rotation(held.lifetime, Percent::EARLIEST, now).is_due();
-        if let Some(held) = self.held.as_ref().filter(|held| due(held)) {
-            let (intermediate, trusted) = (held.intermediate.clone(), held.trusted.clone());
-            self.show(intermediate, trusted, now)?;
-        }
+        self.leaf.renew(now)?;
         outcome
-    }
-
-    /// Makes a leaf if the intermediate or the roots are others than before.
-    fn take(&mut self, seen: &SecretSeen, now: Timestamp) -> Result<(), Error> {
-        let unusable = |error: &dyn std::fmt::Display| Error::Use(error.to_string());
-        let trusted = Bundle::from_pem(seen.contents.get(ROOTS)).map_err(|error| unusable(&error))?;
-        let authority = Authority::from_pem(seen.contents.get(CHAIN), seen.contents.get(KEY));
-        let authority = authority.map_err(|error| unusable(&error))?;
-        let same = self.held.as_ref().is_some_and(|held| {
-            held.intermediate.thumbprint() == authority.thumbprint()
-                && held.trusted.thumbprints() == trusted.thumbprints()
-        });
-        if same { Ok(()) } else { self.show(authority, trusted, now) }
-    }
-
-    fn show(&mut self, intermediate: Authority, trusted: Bundle, now: Timestamp) -> Result<(), Error> {
-        let unusable = |error: &dyn std::fmt::Display| Error::Use(error.to_string());
-        let id = pki::identity::operator(&self.settings.namespace).map_err(|error| unusable(&error))?;
-        let leaf = intermediate.leaf(&id, OWN_VALIDITY, now, &SystemRandomness).map_err(|error| unusable(&error))?;
-        let credentials = Credentials::with_bundle(leaf.chain_pem.as_bytes(), leaf.key_pem.as_bytes(), trusted.clone());
-        let credentials = Arc::new(credentials.map_err(|error| unusable(&error))?);
-        tracing::info!(thumbprint = %leaf.thumbprint, expires = %leaf.not_after, "the operator has a new certificate");
-        self.publish(&intermediate, &trusted, now);
-        let sender = match self.held.take() {
-            Some(held) => {
-                held.sender.send_replace(credentials);
-                held.sender
-            }
-            None => {
-                let (sender, receiver) = watch::channel(credentials);
-                self.shared.current.send_replace(Some(receiver));
-                sender
-            }
-        };
-        self.held = Some(Held { intermediate, trusted, lifetime: leaf.lifetime(), sender });
-        Ok(())
-    }
-
-    fn publish(&self, intermediate: &Authority, trusted: &Bundle, now: Timestamp) {
-        let presents = intermediate.root_among(trusted, now, &SystemRandomness).ok().flatten();
-        let facts = OwnFacts { trusts: trusted.thumbprints().into_iter().collect(), presents };
-        *self.shared.facts.lock().unwrap_or_else(PoisonError::into_inner) = Some(facts);
     }
 
     /// Only what is new, and only from a pod: a process outside has no name that the leader could look up.
     async fn tell(&mut self) {
-        let facts = self.shared.facts.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let facts = self.leaf.shared.facts();
         let (Some(replica), Some(facts)) = (&self.settings.replica, facts) else { return };
         match operators::tell(&self.client, &self.settings.namespace, replica, &facts).await {
             Ok(true) => self.metrics.write("apply", "ValkeyCA/status"),
