@@ -2,23 +2,24 @@
 //! by vote. Never while the primary answers, never without a vote. Pure.
 
 use crate::action::{Action, FailoverMode, PodCommand};
+use crate::candidates::{candidates, continuous};
 use crate::decision::Reason;
 use crate::limits::{self, age};
-use crate::observation::{Boot, Following, NodeFacts, Outcome, Valkey};
+use crate::observation::{Boot, Outcome, Valkey};
 use crate::picture::{Member, Picture};
 use crate::proposal::{Proposal, command};
 use crate::record::{Kind, Step};
 use crate::{gates, ghosts, views};
 use jiff::Timestamp;
-use std::cmp::Reverse;
 use topology::{NodeId, Role};
 
 /// A primary that does not run any more.
-struct Death<'a> {
-    id: NodeId,
+pub(crate) struct Death<'a> {
+    pub id: NodeId,
     pod: Option<Member<'a>>,
     boot: Option<&'a Boot>,
-    since: Timestamp,
+    /// When it stopped, or was last known to answer. None when nobody who could tell is left.
+    pub since: Option<Timestamp>,
     /// Seen from beside it, or its pod runs another node. Otherwise only the other nodes say so.
     certain: bool,
 }
@@ -87,9 +88,9 @@ fn death<'a>(picture: &Picture<'a>, id: &NodeId, owners: usize) -> Option<Death<
     let replaced = || ghosts::successor(picture, id).is_some() && !ghosts::answers_somewhere(picture, id);
     let outvoted = || picture.map.failing_votes(id) > owners / 2;
     let (since, certain) = match attested {
-        Some(since) => (since, true),
-        None if replaced() => (picture.now, true),
-        None if outvoted() => (picture.now, false),
+        Some(since) => (Some(since), true),
+        None if replaced() => (Some(picture.now), true),
+        None if outvoted() => (beside.and_then(|member| member.pod.last_answer), false),
         None => return None,
     };
     let boot = beside.and_then(|member| member.boot());
@@ -148,28 +149,30 @@ fn objected(member: &Member) -> bool {
 }
 
 fn promote(picture: &Picture, death: &Death) -> Verdict {
-    let candidates = candidates(picture, death);
-    if !candidates.is_empty() && may_bring_more(picture, death) && candidates.iter().all(was_restarted) {
-        return Verdict::Blocked(Reason::OnlyOlderCopy, older_text(picture, death, &candidates));
-    }
-    let next = candidates.iter().find(|candidate| !tried(candidate, picture.now));
+    let all = candidates(picture, death);
+    // Valkey holds its own elections back for a copy that is too old, and a forced one would not.
+    let able = if may_bring_more(picture, death) { continuous(picture, death) } else { all.clone() };
+    let next = able.iter().find(|candidate| !tried(candidate, picture.now));
     match next {
         Some(best) => Verdict::Do(command(best, Action::Failover(FailoverMode::Force))),
-        None if !candidates.is_empty() => {
-            Verdict::Wait(format!("a replica of {} to win the vote", name(picture, death)))
-        }
+        None if !able.is_empty() => Verdict::Wait(format!("a replica of {} to win the vote", name(picture, death))),
+        None if !all.is_empty() => only_older(picture, death, &all),
         None => no_candidate(picture, death),
     }
 }
 
-/// It has a volume and was not seen to come back without it. Valkey holds its own elections back then, and a forced one would not.
+/// It has a volume and was not seen to come back without it.
 fn may_bring_more(picture: &Picture, death: &Death) -> bool {
     picture.wanted.persistent && death.boot.is_none() && ghosts::successor(picture, &death.id).is_none()
 }
 
-/// It has not followed since its start, and holds what its own disk had.
-fn was_restarted(candidate: &Member) -> bool {
-    candidate.facts().is_some_and(|facts| facts.following == Following::Never)
+/// Of a primary whose end nobody saw, Valkey may know more: it elects by itself whoever followed it long enough.
+fn only_older(picture: &Picture, death: &Death, candidates: &[Member]) -> Verdict {
+    let patient = picture.step_age(Kind::Failover).is_none_or(|age| age < limits::PATIENCE);
+    match death.since {
+        None if patient => Verdict::Wait(format!("the cluster's own election for {}", name(picture, death))),
+        _ => Verdict::Blocked(Reason::OnlyOlderCopy, older_text(picture, death, candidates)),
+    }
 }
 
 fn no_candidate(picture: &Picture, death: &Death) -> Verdict {
@@ -209,37 +212,6 @@ fn known_replicas_are_gone(picture: &Picture, death: &Death) -> bool {
     death.boot.is_some_and(|boot| !boot.known_replicas.iter().any(lives))
 }
 
-/// Replicas of the dead primary that may take over, the best first.
-fn candidates<'a>(picture: &Picture<'a>, death: &Death) -> Vec<Member<'a>> {
-    let history = picture.recorded_shard(&death.id).and_then(|shard| shard.replication_id.as_ref());
-    let same = |member: &Member| {
-        history.is_some() && member.facts().and_then(|facts| facts.replication_id.as_ref()) == history
-    };
-    let offset = |member: &Member| member.facts().map_or(0, |facts| facts.replication_offset);
-    let mut able = picture.replicas_of(&death.id);
-    able.retain(|member| member.belongs() && !member.facts().is_some_and(|facts| facts.loading));
-    able.retain(|member| same(member) || offset(member) > 0);
-    able.sort_by_key(|member| (member.pod.terminating, !same(member), Reverse(offset(member)), member.name().clone()));
-    able
-}
-
-/// Candidates that followed the primary until it died, so they have what it had.
-fn continuous<'a>(picture: &Picture<'a>, death: &Death) -> Vec<Member<'a>> {
-    let mut able = candidates(picture, death);
-    able.retain(|member| member.facts().is_some_and(|facts| followed_to_the_end(picture, facts, death)));
-    able
-}
-
-/// A primary that is cut off serves for another node timeout, and what it then acknowledges its replica does not have.
-fn followed_to_the_end(picture: &Picture, facts: &NodeFacts, death: &Death) -> bool {
-    match facts.following {
-        Following::Now => true,
-        Following::Never => false,
-        Following::Until(lost) => age(death.since, lost) < picture.wanted.node_timeout + limits::TOGETHER,
-        Following::Untold => facts.started_at.is_none_or(|started| age(death.since, started) >= limits::TOGETHER),
-    }
-}
-
 fn tried(candidate: &Member, now: Timestamp) -> bool {
     let answer = candidate.pod.answer.as_ref().filter(|answer| matches!(answer.action, Action::Failover(_)));
     let pause = |outcome: &Outcome| match outcome {
@@ -267,8 +239,8 @@ fn majority_text(picture: &Picture, death: &Death, owners: usize) -> String {
 fn older_text(picture: &Picture, death: &Death, candidates: &[Member]) -> String {
     let names: Vec<String> = candidates.iter().map(|member| member.name().to_string()).collect();
     format!(
-        "{} is away, and {} was restarted since it last followed: it may lack acknowledged writes. It goes on when {} is back; if its \
-         volume is lost, run CLUSTER FAILOVER FORCE on {}",
+        "{} is away, and {} is not known to have followed it to the end: it may lack acknowledged writes. It goes on when {} is back; \
+         if its volume is lost, run CLUSTER FAILOVER FORCE on {}",
         name(picture, death),
         limits::listed(&names),
         name(picture, death),

@@ -2,6 +2,7 @@
 //! The operator calls `decide` after observing, checks the result with `sane`, sends the commands and publishes the rest.
 
 mod action;
+mod candidates;
 mod decide;
 mod decision;
 mod failover;

@@ -1,6 +1,7 @@
 //! Scenarios with committed transcripts: `UPDATE_GOLDEN=1 cargo test -p simulation --test scenarios` rewrites them.
 
 mod addresses;
+mod copies;
 mod deaths;
 mod formation;
 mod hands;

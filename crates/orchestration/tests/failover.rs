@@ -1,0 +1,70 @@
+//! Who takes over from a dead primary, and when nobody does.
+
+mod cluster;
+
+use cluster::{Cluster, ago, finding};
+use orchestration::{Action, Decision, FailoverMode, FindingKind, Following, Reason, sane};
+
+/// The pods that are told to take over.
+fn promoted(decision: &Decision) -> Vec<&str> {
+    let force = |action: &Action| *action == Action::Failover(FailoverMode::Force);
+    decision.commands.iter().filter(|command| force(&command.action)).map(|command| command.pod.as_str()).collect()
+}
+
+fn degraded(decision: &Decision) -> Reason {
+    finding(decision, FindingKind::Degraded).reason
+}
+
+#[test]
+fn a_replica_that_followed_to_the_end_takes_over_however_its_link_broke() {
+    for (last_answer, following) in [
+        (40, Following::Now),
+        (40, Following::Until(ago(10))),
+        (10, Following::Until(ago(10))),
+        (10, Following::Until(ago(15))),
+    ] {
+        let mut cluster = Cluster::whole().silent(0, Some(last_answer), true).following(3, following);
+        let decision = cluster.after(4);
+        assert_eq!(promoted(&decision), ["p-3"], "{following:?}");
+        assert_eq!(sane(&decision, &cluster.wanted, &cluster.seen), Ok(()));
+    }
+}
+
+#[test]
+fn a_replica_that_stopped_following_long_before_does_not_take_over_from_a_primary_with_a_volume() {
+    let old = Following::Until(ago(3_600));
+    for mut cluster in [Cluster::whole().silent(0, Some(10), true), Cluster::whole().down(0, 10)] {
+        cluster = cluster.following(3, old);
+        let decision = cluster.after(4);
+        assert_eq!((promoted(&decision), degraded(&decision)), (vec![], Reason::OnlyOlderCopy));
+        cluster.wanted.persistent = false;
+        assert_eq!(promoted(&cluster.after(4)), ["p-3"], "without a volume nothing more comes back");
+    }
+}
+
+#[test]
+fn when_nobody_knows_when_the_primary_ended_valkey_elects_by_itself() {
+    let mut cluster = Cluster::whole().silent(0, None, true).following(3, Following::Until(ago(20)));
+    let waits = cluster.after(4);
+    assert_eq!((promoted(&waits), degraded(&waits)), (vec![], Reason::AsExpected));
+    assert!(waits.plan.iter().any(|plan| plan.contains("own election")), "{:?}", waits.plan);
+    let blocked = cluster.after(30);
+    assert_eq!((promoted(&blocked), degraded(&blocked)), (vec![], Reason::OnlyOlderCopy));
+}
+
+#[test]
+fn an_hour_old_copy_does_not_stand_in_for_one_that_has_everything_and_is_about_to_end() {
+    for persistent in [true, false] {
+        let mut cluster = Cluster::whole().with_second_replica().down(0, 10).following(3, Following::Until(ago(3_600)));
+        cluster.wanted.persistent = persistent;
+        cluster.seen.pods[6].terminating = true;
+        assert_eq!(promoted(&cluster.after(4)), ["p-6"]);
+    }
+}
+
+#[test]
+fn of_two_that_have_everything_the_one_that_stays_takes_over() {
+    let mut cluster = Cluster::whole().with_second_replica().down(0, 1).following(3, Following::Until(ago(1)));
+    cluster.seen.pods[6].terminating = true;
+    assert_eq!(promoted(&cluster.after(4)), ["p-3"]);
+}
