@@ -32,6 +32,10 @@ enum Verdict {
 }
 
 pub(crate) fn propose(picture: &Picture) -> Option<Proposal> {
+    // Nobody is left to fail over to; what is to be done then is said by the healing.
+    if picture.emptied {
+        return None;
+    }
     let owners = picture.ownership();
     let deaths: Vec<Death> = owners.keys().filter_map(|id| death(picture, id, owners.len())).collect();
     let doubtful = owners.keys().any(|id| is_doubtful(picture, id));
