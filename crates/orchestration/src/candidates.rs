@@ -1,6 +1,6 @@
 //! Which replica of a dead primary takes over, and which of them have what it had. Pure; used by the failover.
 
-use crate::failover::Death;
+use crate::deaths::Death;
 use crate::limits::{self, age};
 use crate::observation::{Following, NodeFacts};
 use crate::picture::{Member, Picture};

@@ -3,26 +3,16 @@
 
 use crate::action::{Action, FailoverMode, PodCommand};
 use crate::candidates::{candidates, continuous};
+use crate::deaths::{self, Certainty, Death};
 use crate::decision::Reason;
 use crate::limits::{self, age};
-use crate::observation::{Boot, Outcome, Valkey};
+use crate::observation::Outcome;
 use crate::picture::{Member, Picture};
 use crate::proposal::{Proposal, command};
 use crate::record::{Kind, Step};
 use crate::{gates, ghosts, views};
 use jiff::Timestamp;
 use topology::{NodeId, Role};
-
-/// A primary that does not run any more.
-pub(crate) struct Death<'a> {
-    pub id: NodeId,
-    pod: Option<Member<'a>>,
-    boot: Option<&'a Boot>,
-    /// When it stopped, or was last known to answer. None when nobody who could tell is left.
-    pub since: Option<Timestamp>,
-    /// Seen from beside it, or its pod runs another node. Otherwise only the other nodes say so.
-    certain: bool,
-}
 
 /// What is to be done about one death.
 enum Verdict {
@@ -37,7 +27,11 @@ pub(crate) fn propose(picture: &Picture) -> Option<Proposal> {
         return None;
     }
     let owners = picture.ownership();
-    let deaths: Vec<Death> = owners.keys().filter_map(|id| death(picture, id, owners.len())).collect();
+    let lacking = (owners.len() / 2 + 1).saturating_sub(voters(picture));
+    let deaths = owners.keys().filter_map(|id| deaths::death(picture, id, owners.len()));
+    // While enough are left to vote, they agree among themselves what has failed.
+    let lost = lacking > unheard_voters(picture);
+    let deaths = deaths.filter(|death| death.certainty != Certainty::Suspected || lost).collect::<Vec<_>>();
     let doubtful = owners.keys().any(|id| is_doubtful(picture, id));
     if deaths.is_empty() && !doubtful {
         return None;
@@ -45,14 +39,16 @@ pub(crate) fn propose(picture: &Picture) -> Option<Proposal> {
     if doubtful || successor_may_be_unread(picture) {
         return Some(Proposal::new(Kind::Failover, Step::ReadViews, Vec::new()));
     }
-    let voters = voters(picture);
-    let mut lacking = (owners.len() / 2 + 1).saturating_sub(voters);
+    Some(judged(picture, deaths, lacking, owners.len()))
+}
+
+fn judged<'a>(picture: &Picture<'a>, deaths: Vec<Death<'a>>, mut lacking: usize, owners: usize) -> Proposal {
     let mut proposal = Proposal::new(Kind::Failover, Step::Promote, Vec::new());
     for death in ordered(picture, deaths) {
-        add(&mut proposal, verdict(picture, &death, &mut lacking, owners.len()));
+        add(&mut proposal, verdict(picture, &death, &mut lacking, owners));
     }
     proposal.stuck = proposal.commands.is_empty() && proposal.waits.is_empty();
-    Some(proposal)
+    proposal
 }
 
 /// Its pod runs another node, and views from before that still see it: they are read again.
@@ -80,38 +76,16 @@ fn add(proposal: &mut Proposal, verdict: Verdict) {
     }
 }
 
-fn death<'a>(picture: &Picture<'a>, id: &NodeId, owners: usize) -> Option<Death<'a>> {
-    let answers = picture.members.iter().any(
-        |member| matches!(&member.pod.valkey, Valkey::Answers(facts) if member.pod.connected && facts.node_id == *id),
-    );
-    if answers {
-        return None;
-    }
-    let beside = picture.members.iter().find(|member| ghosts::last_id(picture, member) == Some(id)).copied();
-    let attested = beside.filter(|member| member.pod.connected).and_then(|member| attested(&member));
-    let replaced = || ghosts::successor(picture, id).is_some() && !ghosts::answers_somewhere(picture, id);
-    let outvoted = || picture.map.failing_votes(id) > owners / 2;
-    let (since, certain) = match attested {
-        Some(since) => (Some(since), true),
-        None if replaced() => (Some(picture.now), true),
-        None if outvoted() => (beside.and_then(|member| member.pod.last_answer), false),
-        None => return None,
-    };
-    let boot = beside.and_then(|member| member.boot());
-    Some(Death { id: id.clone(), pod: beside, boot, since, certain })
-}
-
-fn attested(member: &Member) -> Option<Timestamp> {
-    match &member.pod.valkey {
-        Valkey::Down { since, .. } => Some(*since),
-        Valkey::Waiting(boot) => Some(boot.since),
-        _ => None,
-    }
-}
-
 /// Primaries with slots that answer and know others: only they vote.
 fn voters(picture: &Picture) -> usize {
     picture.owners().iter().filter(|owner| owner.is(Role::Primary) && !owner.alone()).count()
+}
+
+/// Primaries that the others hear and we do not.
+fn unheard_voters(picture: &Picture) -> usize {
+    let dead = |id: &NodeId| deaths::certain(picture, id).is_some();
+    let unheard = |id: &&NodeId| picture.by_id(id).is_none() && !dead(id) && ghosts::answers_somewhere(picture, id);
+    picture.ownership().keys().filter(unheard).count()
 }
 
 /// Those that no living replica can stand in for come first: if gates must be opened for a majority, they are the ones.
@@ -137,10 +111,15 @@ fn verdict(picture: &Picture, death: &Death, lacking: &mut usize, owners: usize)
             "no replica has more of the data, or too few primaries are left to vote",
         ));
     }
+    if *lacking > 0 && *lacking <= unheard_voters(picture) {
+        return Verdict::Wait(format!("the sidecars of more primaries, to fail {} over", name(picture, death)));
+    }
     if *lacking > 0 {
         return Verdict::Blocked(Reason::MajorityLost, majority_text(picture, death, owners));
     }
-    if !death.certain && picture.step_age(Kind::Failover).is_none_or(|age| age < limits::ELECTION_FIRST) {
+    // A suspicion comes here when gates were opened for the votes it lacked: the voters have their say first.
+    let election = picture.step_age(Kind::Failover).is_none_or(|age| age < limits::ELECTION_FIRST);
+    if death.certainty == Certainty::Suspected || death.certainty == Certainty::Outvoted && election {
         return Verdict::Wait(format!("the cluster's own election for {}", name(picture, death)));
     }
     promote(picture, death)
@@ -233,9 +212,10 @@ fn name(picture: &Picture, death: &Death) -> String {
 
 fn majority_text(picture: &Picture, death: &Death, owners: usize) -> String {
     format!(
-        "{} is down, and {} of {owners} primaries are left: too few to elect a successor. It goes on when they are back. If they \
+        "{} {}, and {} of {owners} primaries are left: too few to elect a successor. It goes on when they are back. If they \
          are lost for good, run CLUSTER FAILOVER TAKEOVER on one replica of each shard: what was not replicated is then lost",
         name(picture, death),
+        if death.certainty == Certainty::Certain { "is down" } else { "is not heard by anybody" },
         voters(picture),
     )
 }

@@ -3,6 +3,7 @@
 
 mod action;
 mod candidates;
+mod deaths;
 mod decide;
 mod decision;
 mod failover;

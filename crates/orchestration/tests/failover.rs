@@ -68,3 +68,36 @@ fn of_two_that_have_everything_the_one_that_stays_takes_over() {
     cluster.seen.pods[6].terminating = true;
     assert_eq!(promoted(&cluster.after(4)), ["p-3"]);
 }
+
+#[test]
+fn when_too_few_are_left_even_to_call_the_others_failed_that_is_said() {
+    let cluster = Cluster::whole().silent(0, Some(20), false).silent(1, Some(20), false);
+    let decision = cluster.decide();
+    assert_eq!((promoted(&decision), degraded(&decision)), (vec![], Reason::MajorityLost));
+    let slots = finding(&decision, FindingKind::SlotsCovered);
+    assert_eq!((slots.status, slots.reason), (Some(false), Reason::PrimaryDown));
+}
+
+#[test]
+fn a_suspicion_alone_begins_nothing_while_enough_are_left_to_vote() {
+    let mut cluster = Cluster::whole().silent(0, Some(20), false);
+    let decision = cluster.after(60);
+    assert_eq!((decision.orchestration, degraded(&cluster.decide())), (None, Reason::AsExpected));
+}
+
+#[test]
+fn primaries_that_only_we_do_not_hear_are_neither_dead_nor_known_to_serve() {
+    let mut cluster = Cluster::whole().silent(0, Some(20), false).silent(1, Some(20), false);
+    [0, 1].iter().for_each(|index| cluster.lines(*index, |line| (line.possibly_failing, line.link_up) = (false, true)));
+    let decision = cluster.decide();
+    let slots = finding(&decision, FindingKind::SlotsCovered);
+    assert_eq!((slots.status, slots.reason), (None, Reason::NotHeard));
+    assert_eq!((degraded(&decision), decision.orchestration), (Reason::AsExpected, None));
+}
+
+#[test]
+fn a_majority_is_not_called_lost_that_others_hear() {
+    let mut cluster = Cluster::whole().down(0, 60).silent(1, Some(20), false);
+    cluster.lines(1, |line| (line.possibly_failing, line.link_up) = (false, true));
+    assert_eq!(degraded(&cluster.decide()), Reason::AsExpected);
+}

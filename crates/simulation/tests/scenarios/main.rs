@@ -6,5 +6,6 @@ mod deaths;
 mod formation;
 mod hands;
 mod limits;
+mod majority;
 mod support;
 mod volumes;
