@@ -10,9 +10,10 @@ use crate::observation::Outcome;
 use crate::picture::{Member, Picture};
 use crate::proposal::{Proposal, command};
 use crate::record::{Kind, Step};
-use crate::{gates, ghosts, views};
+use crate::{gates, ghosts};
 use jiff::Timestamp;
-use topology::{NodeId, Role};
+use std::collections::BTreeMap;
+use topology::{NodeId, Role, SlotSet};
 
 /// What is to be done about one death.
 enum Verdict {
@@ -32,29 +33,42 @@ pub(crate) fn propose(picture: &Picture) -> Option<Proposal> {
     // While enough are left to vote, they agree among themselves what has failed.
     let lost = lacking > unheard_voters(picture);
     let deaths = deaths.filter(|death| death.certainty != Certainty::Suspected || lost).collect::<Vec<_>>();
-    let doubtful = owners.keys().any(|id| is_doubtful(picture, id));
-    if deaths.is_empty() && !doubtful {
+    if deaths.is_empty() {
         return None;
     }
-    if doubtful || successor_may_be_unread(picture) {
-        return Some(Proposal::new(Kind::Failover, Step::ReadViews, Vec::new()));
-    }
-    Some(judged(picture, deaths, lacking, owners.len()))
+    let proposal = judged(picture, deaths, lacking, owners.len());
+    Some(if successor_may_be_unread(picture) { reading(picture, proposal, &owners) } else { proposal })
 }
 
 fn judged<'a>(picture: &Picture<'a>, deaths: Vec<Death<'a>>, mut lacking: usize, owners: usize) -> Proposal {
     let mut proposal = Proposal::new(Kind::Failover, Step::Promote, Vec::new());
     for death in ordered(picture, deaths) {
-        add(&mut proposal, verdict(picture, &death, &mut lacking, owners));
+        let verdict = verdict(picture, &death, &mut lacking, owners);
+        add(&mut proposal, patiently(picture, &death, verdict));
     }
     proposal.stuck = proposal.commands.is_empty() && proposal.waits.is_empty();
     proposal
 }
 
-/// Its pod runs another node, and views from before that still see it: they are read again.
-fn is_doubtful(picture: &Picture, id: &NodeId) -> bool {
-    let replaced = picture.by_id(id).is_none() && ghosts::successor(picture, id).is_some();
-    replaced && ghosts::answers_somewhere(picture, id) && views::too_old(picture)
+/// A container that only starts again is nothing to be called lost.
+fn patiently(picture: &Picture, death: &Death, verdict: Verdict) -> Verdict {
+    let seen = death.since.filter(|_| death.certainty == Certainty::Certain && death.pod.is_some());
+    match verdict {
+        Verdict::Blocked(..) if seen.is_some_and(|since| age(picture.now, since) < limits::RESTART) => {
+            Verdict::Wait(format!("{} to start again", name(picture, death)))
+        }
+        verdict => verdict,
+    }
+}
+
+/// Nothing is done before the views are read, and what was said to be blocked stays said, unless the one that is unread may be
+/// what it waits for.
+fn reading(picture: &Picture, judged: Proposal, owners: &BTreeMap<NodeId, SlotSet>) -> Proposal {
+    let unread = picture.members.iter().filter(|member| member.is(Role::Primary) && member.view().is_none());
+    let new = unread.filter_map(Member::id).any(|id| !owners.contains_key(id));
+    let blocked = if new { Vec::new() } else { judged.blocked };
+    let stuck = judged.stuck && !blocked.is_empty();
+    Proposal { blocked, stuck, ..Proposal::new(Kind::Failover, Step::ReadViews, Vec::new()) }
 }
 
 /// A replica that took over a moment ago would be overlooked.

@@ -19,6 +19,9 @@ pub(crate) fn findings(picture: &Picture, proposals: &[Proposal]) -> Vec<Finding
             let texts: Vec<String> = troubles.iter().map(|(_, text)| text.clone()).collect();
             finding(FindingKind::Degraded, Some(true), *reason, &texts.join("; "))
         }
+        None if !views::missing(picture).is_empty() => {
+            finding(FindingKind::Degraded, None, Reason::NotHeard, "what the nodes see is being read")
+        }
         None => finding(FindingKind::Degraded, Some(false), Reason::AsExpected, "nothing is wrong"),
     };
     vec![slots_covered(picture), replicas_in_sync(picture), views_agree(picture), degraded]
@@ -156,6 +159,7 @@ fn troubles(picture: &Picture, proposals: &[Proposal]) -> Vec<(Reason, String)> 
     let mut troubles: Vec<(Reason, String)> = picture.members.iter().filter_map(standing_trouble).collect();
     troubles.extend(proposals.iter().flat_map(|proposal| proposal.blocked.clone()));
     troubles.extend(strangers(picture));
+    troubles.extend(picture.map.ids().filter_map(|id| outliving(picture, id)));
     troubles.extend(unsupported(picture));
     troubles.sort();
     troubles.dedup();
@@ -194,6 +198,17 @@ fn strangers(picture: &Picture) -> Option<(Reason, String)> {
         listed(&ids)
     );
     (!ids.is_empty()).then_some((Reason::UnknownNode, text))
+}
+
+/// A process that outlived its pod, as when its kubelet is dead and the pod was deleted by force.
+fn outliving(picture: &Picture, id: &NodeId) -> Option<(Reason, String)> {
+    let address = ghosts::still_runs_at(picture, id)?;
+    let text = format!(
+        "node {} at {address} still runs although its pod was deleted, and nobody takes its place while it does: end it, or the machine \
+         it runs on",
+        id.short()
+    );
+    Some((Reason::UnknownNode, text))
 }
 
 /// More or fewer shards than the cluster was formed with.

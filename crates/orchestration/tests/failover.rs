@@ -3,7 +3,10 @@
 mod cluster;
 
 use cluster::{Cluster, ago, finding};
-use orchestration::{Action, Decision, FailoverMode, FindingKind, Following, Reason, sane};
+use orchestration::{
+    Action, Decision, FailoverMode, FindingKind, Following, NodeFacts, Reason, Step, Valkey, sane,
+};
+use topology::Role;
 
 /// The pods that are told to take over.
 fn promoted(decision: &Decision) -> Vec<&str> {
@@ -100,4 +103,61 @@ fn a_majority_is_not_called_lost_that_others_hear() {
     let mut cluster = Cluster::whole().down(0, 60).silent(1, Some(20), false);
     cluster.lines(1, |line| (line.possibly_failing, line.link_up) = (false, true));
     assert_eq!(degraded(&cluster.decide()), Reason::AsExpected);
+}
+
+#[test]
+fn a_container_that_only_starts_again_is_not_called_a_lost_majority() {
+    let cluster = |since| Cluster::whole().down(0, since).down(1, since).following(3, Following::Never);
+    let restarting = cluster(1).decide();
+    assert_eq!((promoted(&restarting), degraded(&restarting)), (vec![], Reason::AsExpected));
+    assert_eq!(degraded(&cluster(10).decide()), Reason::MajorityLost);
+}
+
+#[test]
+fn what_is_blocked_stays_said_while_a_view_is_read_again() {
+    let mut cluster = Cluster::whole().down(0, 60).down(1, 60);
+    cluster.age_view(2);
+    let decision = cluster.decide();
+    assert_eq!((promoted(&decision), degraded(&decision)), (vec![], Reason::MajorityLost));
+    assert_eq!(decision.orchestration.map(|running| running.step), Some(Step::ReadViews));
+}
+
+#[test]
+fn while_a_new_primary_is_unread_nothing_is_called_lost() {
+    let mut cluster = Cluster::whole().down(0, 60);
+    cluster.seen.pods[3].view = None;
+    if let Valkey::Answers(facts) = &mut cluster.seen.pods[3].valkey {
+        (facts.role, facts.primary, facts.summary.slots_mine) = (Role::Primary, None, 5_462);
+    }
+    let decision = cluster.decide();
+    let degraded = finding(&decision, FindingKind::Degraded);
+    assert_eq!((promoted(&decision), degraded.status), (vec![], None));
+}
+
+#[test]
+fn with_a_view_unread_it_is_not_known_that_nothing_is_wrong() {
+    let mut cluster = Cluster::whole();
+    cluster.age_view(4);
+    assert_eq!(finding(&cluster.decide(), FindingKind::Degraded).status, None);
+    assert_eq!(finding(&Cluster::whole().decide(), FindingKind::Degraded).status, Some(false));
+}
+
+#[test]
+fn a_process_that_outlived_its_pod_is_named_and_begins_nothing() {
+    for (started, named) in [(60, true), (3, false)] {
+        let mut cluster = Cluster::whole();
+        cluster.wanted.persistent = false;
+        cluster.seen.pods[0].view = None;
+        let new = NodeFacts { started_at: Some(ago(started)), ..NodeFacts::fresh("7".into()) };
+        cluster.seen.pods[0].valkey = Valkey::Answers(new);
+        for read_at in [ago(0), ago(3)] {
+            let views = cluster.seen.pods.iter_mut().filter_map(|pod| pod.view.as_mut());
+            views.for_each(|view| view.read_at = read_at);
+            let decision = cluster.decide();
+            let degraded = finding(&decision, FindingKind::Degraded);
+            assert_eq!(decision.orchestration, None);
+            assert_eq!(degraded.message.contains("at 10.0.0.0 still runs"), named, "{}", degraded.message);
+            assert_eq!(decision.commands.is_empty(), read_at == ago(0), "old views are read again");
+        }
+    }
 }

@@ -135,6 +135,13 @@ impl Cluster {
         self
     }
 
+    /// Its latest word is newer than its view.
+    pub fn age_view(&mut self, index: usize) {
+        if let Valkey::Answers(facts) = &mut self.seen.pods[index].valkey {
+            facts.summary.current_epoch += 1;
+        }
+    }
+
     pub fn following(mut self, index: usize, following: Following) -> Cluster {
         if let Valkey::Answers(facts) = &mut self.seen.pods[index].valkey {
             (facts.following, facts.primary_link_up) = (following, following == Following::Now);
