@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use orchestration::{
-    Decision, Finding, FindingKind, Following, NodeFacts, NodeWord, Observation, Orchestration, PodSeen, ShardNode,
+    Decision, FindingKind, Following, NodeFacts, NodeWord, Observation, Orchestration, PodSeen, Reason, ShardNode,
     ShardStatus, Valkey, Wanted, decide,
 };
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub struct Cluster {
 }
 
 pub fn now() -> Timestamp {
-    Timestamp::from_second(1_800_000_000).unwrap()
+    Timestamp::UNIX_EPOCH + SignedDuration::from_secs(1_800_000_000)
 }
 
 pub fn ago(seconds: i64) -> Timestamp {
@@ -112,7 +112,7 @@ impl Cluster {
         (second.name, second.uid, second.ip) = ("p-6".into(), "uid-6".into(), Some("10.0.0.6".to_owned()));
         if let (Valkey::Answers(facts), Some(view)) = (&mut second.valkey, &mut second.view) {
             facts.node_id = id(6);
-            view.nodes[3].node_id = id(6);
+            view.nodes.iter_mut().filter(|line| line.myself).for_each(|line| line.node_id = id(6));
         }
         self.seen.pods.push(second);
         self
@@ -120,8 +120,9 @@ impl Cluster {
 
     /// Its node lost power: its sidecar is silent since so many seconds, and this is what the others say.
     pub fn silent(mut self, index: usize, since: Option<i64>, failing: bool) -> Cluster {
-        let pod = &mut self.seen.pods[index];
-        (pod.connected, pod.valkey, pod.view, pod.last_answer) = (false, Valkey::Unknown, None, since.map(ago));
+        self.change(index, |pod| {
+            (pod.connected, pod.valkey, pod.view, pod.last_answer) = (false, Valkey::Unknown, None, since.map(ago));
+        });
         self.lines(index, |line| {
             (line.failing, line.possibly_failing, line.link_up) = (failing, !failing, false);
         });
@@ -130,23 +131,34 @@ impl Cluster {
 
     /// Its process is gone for so many seconds, as its sidecar says.
     pub fn down(mut self, index: usize, since: i64) -> Cluster {
-        self.seen.pods[index].valkey = Valkey::Down { since: ago(since), node_id: Some(id(index)) };
-        self.seen.pods[index].view = None;
+        let down = Valkey::Down { since: ago(since), node_id: Some(id(index)) };
+        self.change(index, |pod| (pod.valkey, pod.view) = (down.clone(), None));
         self
     }
 
     /// Its latest word is newer than its view.
     pub fn age_view(&mut self, index: usize) {
-        if let Valkey::Answers(facts) = &mut self.seen.pods[index].valkey {
-            facts.summary.current_epoch += 1;
-        }
+        self.facts(index, |facts| facts.summary.current_epoch += 1);
     }
 
     pub fn following(mut self, index: usize, following: Following) -> Cluster {
-        if let Valkey::Answers(facts) = &mut self.seen.pods[index].valkey {
+        self.facts(index, |facts| {
             (facts.following, facts.primary_link_up) = (following, following == Following::Now);
-        }
+        });
         self
+    }
+
+    pub fn change(&mut self, index: usize, change: impl Fn(&mut PodSeen)) {
+        self.seen.pods.get_mut(index).into_iter().for_each(change);
+    }
+
+    /// Changes what it says of itself.
+    pub fn facts(&mut self, index: usize, change: impl Fn(&mut NodeFacts)) {
+        self.change(index, |pod| {
+            if let Valkey::Answers(facts) = &mut pod.valkey {
+                change(facts);
+            }
+        });
     }
 
     /// Changes what every node says of this one.
@@ -169,6 +181,8 @@ impl Cluster {
     }
 }
 
-pub fn finding(decision: &Decision, kind: FindingKind) -> &Finding {
-    decision.findings.iter().find(|finding| finding.kind == kind).unwrap()
+/// Status, reason and message.
+pub fn finding(decision: &Decision, kind: FindingKind) -> (Option<bool>, Option<Reason>, &str) {
+    let found = decision.findings.iter().find(|finding| finding.kind == kind);
+    found.map_or((None, None, "nothing is said"), |found| (found.status, Some(found.reason), &found.message))
 }

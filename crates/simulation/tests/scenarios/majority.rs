@@ -5,8 +5,9 @@ use orchestration::{FindingKind, Reason};
 use simulation::{Setup, Stage};
 
 fn reason(stage: &Stage, kind: FindingKind) -> Option<(Option<bool>, Reason)> {
-    let finding = stage.operators[0].decision.findings.iter().find(|finding| finding.kind == kind);
-    finding.map(|finding| (finding.status, finding.reason))
+    let findings = stage.operators.iter().flat_map(|operator| &operator.decision.findings);
+    let mut findings = findings.filter(|finding| finding.kind == kind);
+    findings.next().map(|finding| (finding.status, finding.reason))
 }
 
 #[test]
