@@ -7,7 +7,7 @@ use crate::observation::{Observation, Outcome, Valkey, Wanted};
 use crate::picture::{Member, Picture, Standing};
 use crate::proposal::{Proposal, command, due};
 use crate::record::{Answers, Kind, Orchestration, Queued, Step, Trouble};
-use crate::{failover, findings, form, heal, shards, views};
+use crate::{failover, findings, form, ghosts, heal, shards, views};
 use jiff::Timestamp;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -108,7 +108,10 @@ fn answers(picture: &Picture, running: &Orchestration) -> Answers {
 }
 
 fn commands(picture: &Picture, active: Option<&Proposal>, proposals: &[Proposal]) -> Vec<PodCommand> {
-    let Some(proposal) = active else { return views::read_older_than(picture, Duration::MAX) };
+    let Some(proposal) = active else {
+        let limit = if ghosts::is_any_doubtful(picture) { limits::VIEW_AGE } else { Duration::MAX };
+        return views::read_older_than(picture, limit);
+    };
     // A failover that waits for a vote may need voters that know each other: the healing goes on meanwhile.
     let waits = proposal.kind == Kind::Failover && proposal.commands.is_empty();
     let proposal = proposals.iter().find(|other| waits && !other.commands.is_empty()).unwrap_or(proposal);
@@ -157,6 +160,7 @@ fn look_again(picture: &Picture, active: Option<&Proposal>, unread: bool) -> Opt
     match active {
         Some(proposal) => Some(poll(picture, proposal)),
         None if unread => Some(limits::REPEAT_FAILED),
+        None if ghosts::is_any_doubtful(picture) => Some(limits::POLL_WAITING),
         // A node that could not tell its view is asked again.
         None if picture.members.iter().any(|member| member.pod.connected && is_mute(member)) => {
             Some(limits::POLL_WAITING)

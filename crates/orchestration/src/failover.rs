@@ -2,26 +2,18 @@
 //! by vote. Never while the primary answers, never without a vote. Pure.
 
 use crate::action::{Action, FailoverMode, PodCommand};
+use crate::candidates::{candidates, continuous};
+use crate::deaths::{self, Certainty, Death};
 use crate::decision::Reason;
 use crate::limits::{self, age};
-use crate::observation::{Boot, Following, NodeFacts, Outcome, Valkey};
+use crate::observation::Outcome;
 use crate::picture::{Member, Picture};
 use crate::proposal::{Proposal, command};
 use crate::record::{Kind, Step};
-use crate::{gates, ghosts, views};
+use crate::{gates, ghosts};
 use jiff::Timestamp;
-use std::cmp::Reverse;
-use topology::{NodeId, Role};
-
-/// A primary that does not run any more.
-struct Death<'a> {
-    id: NodeId,
-    pod: Option<Member<'a>>,
-    boot: Option<&'a Boot>,
-    since: Timestamp,
-    /// Seen from beside it, or its pod runs another node. Otherwise only the other nodes say so.
-    certain: bool,
-}
+use std::collections::BTreeMap;
+use topology::{NodeId, Role, SlotSet};
 
 /// What is to be done about one death.
 enum Verdict {
@@ -31,29 +23,52 @@ enum Verdict {
 }
 
 pub(crate) fn propose(picture: &Picture) -> Option<Proposal> {
-    let owners = picture.ownership();
-    let deaths: Vec<Death> = owners.keys().filter_map(|id| death(picture, id, owners.len())).collect();
-    let doubtful = owners.keys().any(|id| is_doubtful(picture, id));
-    if deaths.is_empty() && !doubtful {
+    // Nobody is left to fail over to; what is to be done then is said by the healing.
+    if picture.emptied {
         return None;
     }
-    if doubtful || successor_may_be_unread(picture) {
-        return Some(Proposal::new(Kind::Failover, Step::ReadViews, Vec::new()));
+    let owners = picture.ownership();
+    let lacking = (owners.len() / 2 + 1).saturating_sub(voters(picture));
+    let deaths = owners.keys().filter_map(|id| deaths::death(picture, id, owners.len()));
+    // While enough are left to vote, they agree among themselves what has failed.
+    let lost = lacking > unheard_voters(picture);
+    let deaths = deaths.filter(|death| death.certainty != Certainty::Suspected || lost).collect::<Vec<_>>();
+    if deaths.is_empty() {
+        return None;
     }
-    let voters = voters(picture);
-    let mut lacking = (owners.len() / 2 + 1).saturating_sub(voters);
-    let mut proposal = Proposal::new(Kind::Failover, Step::Promote, Vec::new());
-    for death in ordered(picture, deaths) {
-        add(&mut proposal, verdict(picture, &death, &mut lacking, owners.len()));
-    }
-    proposal.stuck = proposal.commands.is_empty() && proposal.waits.is_empty();
-    Some(proposal)
+    let proposal = judged(picture, deaths, lacking, owners.len());
+    Some(if successor_may_be_unread(picture) { reading(picture, proposal, &owners) } else { proposal })
 }
 
-/// Its pod runs another node, and views from before that still see it: they are read again.
-fn is_doubtful(picture: &Picture, id: &NodeId) -> bool {
-    let replaced = picture.by_id(id).is_none() && ghosts::successor(picture, id).is_some();
-    replaced && ghosts::answers_somewhere(picture, id) && views::too_old(picture)
+fn judged<'a>(picture: &Picture<'a>, deaths: Vec<Death<'a>>, mut lacking: usize, owners: usize) -> Proposal {
+    let mut proposal = Proposal::new(Kind::Failover, Step::Promote, Vec::new());
+    for death in ordered(picture, deaths) {
+        let verdict = verdict(picture, &death, &mut lacking, owners);
+        add(&mut proposal, patiently(picture, &death, verdict));
+    }
+    proposal.stuck = proposal.commands.is_empty() && proposal.waits.is_empty();
+    proposal
+}
+
+/// A container that only starts again is nothing to be called lost.
+fn patiently(picture: &Picture, death: &Death, verdict: Verdict) -> Verdict {
+    let seen = death.since.filter(|_| death.certainty == Certainty::Certain && death.pod.is_some());
+    match verdict {
+        Verdict::Blocked(..) if seen.is_some_and(|since| age(picture.now, since) < limits::RESTART) => {
+            Verdict::Wait(format!("{} to start again", name(picture, death)))
+        }
+        verdict => verdict,
+    }
+}
+
+/// Nothing is done before the views are read, and what was said to be blocked stays said, unless the one that is unread may be
+/// what it waits for.
+fn reading(picture: &Picture, judged: Proposal, owners: &BTreeMap<NodeId, SlotSet>) -> Proposal {
+    let unread = picture.members.iter().filter(|member| member.is(Role::Primary) && member.view().is_none());
+    let new = unread.filter_map(Member::id).any(|id| !owners.contains_key(id));
+    let blocked = if new { Vec::new() } else { judged.blocked };
+    let stuck = judged.stuck && !blocked.is_empty();
+    Proposal { blocked, stuck, ..Proposal::new(Kind::Failover, Step::ReadViews, Vec::new()) }
 }
 
 /// A replica that took over a moment ago would be overlooked.
@@ -75,38 +90,16 @@ fn add(proposal: &mut Proposal, verdict: Verdict) {
     }
 }
 
-fn death<'a>(picture: &Picture<'a>, id: &NodeId, owners: usize) -> Option<Death<'a>> {
-    let answers = picture.members.iter().any(
-        |member| matches!(&member.pod.valkey, Valkey::Answers(facts) if member.pod.connected && facts.node_id == *id),
-    );
-    if answers {
-        return None;
-    }
-    let beside = picture.members.iter().find(|member| ghosts::last_id(picture, member) == Some(id)).copied();
-    let attested = beside.filter(|member| member.pod.connected).and_then(|member| attested(&member));
-    let replaced = || ghosts::successor(picture, id).is_some() && !ghosts::answers_somewhere(picture, id);
-    let outvoted = || picture.map.failing_votes(id) > owners / 2;
-    let (since, certain) = match attested {
-        Some(since) => (since, true),
-        None if replaced() => (picture.now, true),
-        None if outvoted() => (picture.now, false),
-        None => return None,
-    };
-    let boot = beside.and_then(|member| member.boot());
-    Some(Death { id: id.clone(), pod: beside, boot, since, certain })
-}
-
-fn attested(member: &Member) -> Option<Timestamp> {
-    match &member.pod.valkey {
-        Valkey::Down { since, .. } => Some(*since),
-        Valkey::Waiting(boot) => Some(boot.since),
-        _ => None,
-    }
-}
-
 /// Primaries with slots that answer and know others: only they vote.
 fn voters(picture: &Picture) -> usize {
     picture.owners().iter().filter(|owner| owner.is(Role::Primary) && !owner.alone()).count()
+}
+
+/// Primaries that the others hear and we do not.
+fn unheard_voters(picture: &Picture) -> usize {
+    let dead = |id: &NodeId| deaths::certain(picture, id).is_some();
+    let unheard = |id: &&NodeId| picture.by_id(id).is_none() && !dead(id) && ghosts::answers_somewhere(picture, id);
+    picture.ownership().keys().filter(unheard).count()
 }
 
 /// Those that no living replica can stand in for come first: if gates must be opened for a majority, they are the ones.
@@ -132,10 +125,15 @@ fn verdict(picture: &Picture, death: &Death, lacking: &mut usize, owners: usize)
             "no replica has more of the data, or too few primaries are left to vote",
         ));
     }
+    if *lacking > 0 && *lacking <= unheard_voters(picture) {
+        return Verdict::Wait(format!("the sidecars of more primaries, to fail {} over", name(picture, death)));
+    }
     if *lacking > 0 {
         return Verdict::Blocked(Reason::MajorityLost, majority_text(picture, death, owners));
     }
-    if !death.certain && picture.step_age(Kind::Failover).is_none_or(|age| age < limits::ELECTION_FIRST) {
+    // A suspicion comes here when gates were opened for the votes it lacked: the voters have their say first.
+    let election = picture.step_age(Kind::Failover).is_none_or(|age| age < limits::ELECTION_FIRST);
+    if death.certainty == Certainty::Suspected || death.certainty == Certainty::Outvoted && election {
         return Verdict::Wait(format!("the cluster's own election for {}", name(picture, death)));
     }
     promote(picture, death)
@@ -148,28 +146,30 @@ fn objected(member: &Member) -> bool {
 }
 
 fn promote(picture: &Picture, death: &Death) -> Verdict {
-    let candidates = candidates(picture, death);
-    if !candidates.is_empty() && may_bring_more(picture, death) && candidates.iter().all(was_restarted) {
-        return Verdict::Blocked(Reason::OnlyOlderCopy, older_text(picture, death, &candidates));
-    }
-    let next = candidates.iter().find(|candidate| !tried(candidate, picture.now));
+    let all = candidates(picture, death);
+    // Valkey holds its own elections back for a copy that is too old, and a forced one would not.
+    let able = if may_bring_more(picture, death) { continuous(picture, death) } else { all.clone() };
+    let next = able.iter().find(|candidate| !tried(candidate, picture.now));
     match next {
         Some(best) => Verdict::Do(command(best, Action::Failover(FailoverMode::Force))),
-        None if !candidates.is_empty() => {
-            Verdict::Wait(format!("a replica of {} to win the vote", name(picture, death)))
-        }
+        None if !able.is_empty() => Verdict::Wait(format!("a replica of {} to win the vote", name(picture, death))),
+        None if !all.is_empty() => only_older(picture, death, &all),
         None => no_candidate(picture, death),
     }
 }
 
-/// It has a volume and was not seen to come back without it. Valkey holds its own elections back then, and a forced one would not.
+/// It has a volume and was not seen to come back without it.
 fn may_bring_more(picture: &Picture, death: &Death) -> bool {
     picture.wanted.persistent && death.boot.is_none() && ghosts::successor(picture, &death.id).is_none()
 }
 
-/// It has not followed since its start, and holds what its own disk had.
-fn was_restarted(candidate: &Member) -> bool {
-    candidate.facts().is_some_and(|facts| facts.following == Following::Never)
+/// Of a primary whose end nobody saw, Valkey may know more: it elects by itself whoever followed it long enough.
+fn only_older(picture: &Picture, death: &Death, candidates: &[Member]) -> Verdict {
+    let patient = picture.step_age(Kind::Failover).is_none_or(|age| age < limits::PATIENCE);
+    match death.since {
+        None if patient => Verdict::Wait(format!("the cluster's own election for {}", name(picture, death))),
+        _ => Verdict::Blocked(Reason::OnlyOlderCopy, older_text(picture, death, candidates)),
+    }
 }
 
 fn no_candidate(picture: &Picture, death: &Death) -> Verdict {
@@ -209,37 +209,6 @@ fn known_replicas_are_gone(picture: &Picture, death: &Death) -> bool {
     death.boot.is_some_and(|boot| !boot.known_replicas.iter().any(lives))
 }
 
-/// Replicas of the dead primary that may take over, the best first.
-fn candidates<'a>(picture: &Picture<'a>, death: &Death) -> Vec<Member<'a>> {
-    let history = picture.recorded_shard(&death.id).and_then(|shard| shard.replication_id.as_ref());
-    let same = |member: &Member| {
-        history.is_some() && member.facts().and_then(|facts| facts.replication_id.as_ref()) == history
-    };
-    let offset = |member: &Member| member.facts().map_or(0, |facts| facts.replication_offset);
-    let mut able = picture.replicas_of(&death.id);
-    able.retain(|member| member.belongs() && !member.facts().is_some_and(|facts| facts.loading));
-    able.retain(|member| same(member) || offset(member) > 0);
-    able.sort_by_key(|member| (member.pod.terminating, !same(member), Reverse(offset(member)), member.name().clone()));
-    able
-}
-
-/// Candidates that followed the primary until it died, so they have what it had.
-fn continuous<'a>(picture: &Picture<'a>, death: &Death) -> Vec<Member<'a>> {
-    let mut able = candidates(picture, death);
-    able.retain(|member| member.facts().is_some_and(|facts| followed_to_the_end(picture, facts, death)));
-    able
-}
-
-/// A primary that is cut off serves for another node timeout, and what it then acknowledges its replica does not have.
-fn followed_to_the_end(picture: &Picture, facts: &NodeFacts, death: &Death) -> bool {
-    match facts.following {
-        Following::Now => true,
-        Following::Never => false,
-        Following::Until(lost) => age(death.since, lost) < picture.wanted.node_timeout + limits::TOGETHER,
-        Following::Untold => facts.started_at.is_none_or(|started| age(death.since, started) >= limits::TOGETHER),
-    }
-}
-
 fn tried(candidate: &Member, now: Timestamp) -> bool {
     let answer = candidate.pod.answer.as_ref().filter(|answer| matches!(answer.action, Action::Failover(_)));
     let pause = |outcome: &Outcome| match outcome {
@@ -257,9 +226,10 @@ fn name(picture: &Picture, death: &Death) -> String {
 
 fn majority_text(picture: &Picture, death: &Death, owners: usize) -> String {
     format!(
-        "{} is down, and {} of {owners} primaries are left: too few to elect a successor. It goes on when they are back. If they \
+        "{} {}, and {} of {owners} primaries are left: too few to elect a successor. It goes on when they are back. If they \
          are lost for good, run CLUSTER FAILOVER TAKEOVER on one replica of each shard: what was not replicated is then lost",
         name(picture, death),
+        if death.certainty == Certainty::Certain { "is down" } else { "is not heard by anybody" },
         voters(picture),
     )
 }
@@ -267,8 +237,8 @@ fn majority_text(picture: &Picture, death: &Death, owners: usize) -> String {
 fn older_text(picture: &Picture, death: &Death, candidates: &[Member]) -> String {
     let names: Vec<String> = candidates.iter().map(|member| member.name().to_string()).collect();
     format!(
-        "{} is away, and {} was restarted since it last followed: it may lack acknowledged writes. It goes on when {} is back; if its \
-         volume is lost, run CLUSTER FAILOVER FORCE on {}",
+        "{} is away, and {} is not known to have followed it to the end: it may lack acknowledged writes. It goes on when {} is back; \
+         if its volume is lost, run CLUSTER FAILOVER FORCE on {}",
         name(picture, death),
         limits::listed(&names),
         name(picture, death),

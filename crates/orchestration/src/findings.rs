@@ -1,12 +1,16 @@
 //! What is true of the cluster now, told from the same picture the decision is made on. Pure.
 
+use crate::deaths;
 use crate::decision::{Finding, FindingKind, Reason};
 use crate::ghosts;
 use crate::limits::{cut, listed};
 use crate::picture::{Member, Picture, Standing};
 use crate::proposal::Proposal;
 use crate::views;
-use topology::{Role, SLOTS};
+use std::collections::BTreeMap;
+use topology::{NodeId, Role, SLOTS, SlotSet};
+
+type Owners = BTreeMap<NodeId, SlotSet>;
 
 pub(crate) fn findings(picture: &Picture, proposals: &[Proposal]) -> Vec<Finding> {
     let troubles = troubles(picture, proposals);
@@ -14,6 +18,9 @@ pub(crate) fn findings(picture: &Picture, proposals: &[Proposal]) -> Vec<Finding
         Some((reason, _)) => {
             let texts: Vec<String> = troubles.iter().map(|(_, text)| text.clone()).collect();
             finding(FindingKind::Degraded, Some(true), *reason, &texts.join("; "))
+        }
+        None if !views::missing(picture).is_empty() => {
+            finding(FindingKind::Degraded, None, Reason::NotHeard, "what the nodes see is being read")
         }
         None => finding(FindingKind::Degraded, Some(false), Reason::AsExpected, "nothing is wrong"),
     };
@@ -30,12 +37,13 @@ fn slots_covered(picture: &Picture) -> Finding {
         return finding(kind, None, Reason::NotHeard, "no node is heard");
     }
     let owners = picture.ownership();
-    let down: Vec<String> = owners.iter().filter(|(id, _)| is_down(picture, id)).map(|(_, s)| s.to_string()).collect();
-    if !down.is_empty() {
-        let text = format!("the primary of slots {} does not answer", listed(&down));
-        return finding(kind, Some(false), Reason::PrimaryDown, &text);
+    if let Some(text) = unserved(picture, &owners, |id| deaths::death(picture, id, owners.len()).is_some()) {
+        return finding(kind, Some(false), Reason::PrimaryDown, &format!("{text} does not answer"));
     }
-    let missing = u32::from(SLOTS) - owners.values().map(topology::SlotSet::count).sum::<u32>().min(u32::from(SLOTS));
+    if let Some(text) = unserved(picture, &owners, |_| true) {
+        return finding(kind, None, Reason::NotHeard, &format!("{text} is not heard, and nobody calls it failed"));
+    }
+    let missing = u32::from(SLOTS) - owners.values().map(SlotSet::count).sum::<u32>().min(u32::from(SLOTS));
     match missing {
         0 => finding(kind, Some(true), Reason::AllSlotsCovered, "all 16384 slots have an owner"),
         _ if picture.recorded.is_empty() => {
@@ -45,12 +53,11 @@ fn slots_covered(picture: &Picture) -> Finding {
     }
 }
 
-/// Attested down, or failed by the word of most.
-fn is_down(picture: &Picture, id: &topology::NodeId) -> bool {
-    let beside = picture.members.iter().find(|member| ghosts::last_id(picture, member) == Some(id));
-    let attested = beside.is_some_and(|member| matches!(member.standing, Standing::Down | Standing::Waiting));
-    let silent = picture.by_id(id).is_none();
-    attested || silent && picture.map.failing_votes(id) * 2 > picture.owners().len() || silent && beside.is_none()
+/// The primaries that do not answer us and of which this is true, by their slots.
+fn unserved(picture: &Picture, owners: &Owners, such: impl Fn(&NodeId) -> bool) -> Option<String> {
+    let silent = owners.iter().filter(|(id, _)| picture.by_id(id).is_none() && such(id));
+    let slots: Vec<String> = silent.map(|(_, slots)| slots.to_string()).collect();
+    (!slots.is_empty()).then(|| format!("the primary of slots {}", listed(&slots)))
 }
 
 fn replicas_in_sync(picture: &Picture) -> Finding {
@@ -152,6 +159,7 @@ fn troubles(picture: &Picture, proposals: &[Proposal]) -> Vec<(Reason, String)> 
     let mut troubles: Vec<(Reason, String)> = picture.members.iter().filter_map(standing_trouble).collect();
     troubles.extend(proposals.iter().flat_map(|proposal| proposal.blocked.clone()));
     troubles.extend(strangers(picture));
+    troubles.extend(picture.map.ids().filter_map(|id| outliving(picture, id)));
     troubles.extend(unsupported(picture));
     troubles.sort();
     troubles.dedup();
@@ -190,6 +198,17 @@ fn strangers(picture: &Picture) -> Option<(Reason, String)> {
         listed(&ids)
     );
     (!ids.is_empty()).then_some((Reason::UnknownNode, text))
+}
+
+/// A process that outlived its pod, as when its kubelet is dead and the pod was deleted by force.
+fn outliving(picture: &Picture, id: &NodeId) -> Option<(Reason, String)> {
+    let address = ghosts::still_runs_at(picture, id)?;
+    let text = format!(
+        "node {} at {address} still runs although its pod was deleted, and nobody takes its place while it does: end it, or the machine \
+         it runs on",
+        id.short()
+    );
+    Some((Reason::UnknownNode, text))
 }
 
 /// More or fewer shards than the cluster was formed with.

@@ -2,6 +2,7 @@
 //! Pure.
 
 use crate::action::{Action, PodCommand};
+use crate::limits::age;
 use crate::observation::Valkey;
 use crate::picture::{Member, Picture};
 use crate::proposal::command;
@@ -53,6 +54,21 @@ pub(crate) fn unknown_ids(picture: &Picture) -> Vec<NodeId> {
 pub(crate) fn answers_somewhere(picture: &Picture, id: &NodeId) -> bool {
     let heard = |view: &NodeView| view.get(id).is_some_and(ViewedNode::is_heard);
     picture.members.iter().filter_map(Member::view).any(heard)
+}
+
+/// A node that owns slots is still heard although its pod runs another: views from before that are read again.
+pub(crate) fn is_any_doubtful(picture: &Picture) -> bool {
+    let outlives = |id: &NodeId| picture.by_id(id).is_none() && successor(picture, id).is_some();
+    picture.map.owners().keys().any(|id| outlives(id) && answers_somewhere(picture, id))
+}
+
+/// Where a node still runs although its pod was replaced: it is heard in a view from so long after the other's start that those who
+/// missed it would say so.
+pub(crate) fn still_runs_at<'a>(picture: &Picture<'a>, id: &NodeId) -> Option<&'a str> {
+    let started = successor(picture, id).filter(|_| !is_current(picture, id))?.facts()?.started_at?;
+    let late = |view: &&NodeView| age(view.read_at, started) >= picture.wanted.node_timeout * 2;
+    let mut views = picture.members.iter().filter_map(Member::view).filter(late);
+    views.find_map(|view| view.get(id).filter(|node| node.is_heard()).map(|node| node.ip.as_str()))
 }
 
 /// Former nodes whose pods run others now, and that own, serve and feed nobody.

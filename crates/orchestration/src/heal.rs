@@ -1,5 +1,6 @@
 //! Heal: a cluster that was formed becomes whole again. Each look does the first thing that is due. Pure.
 
+use crate::decision::Reason;
 use crate::join;
 use crate::limits::PATIENCE;
 use crate::picture::{Member, Picture, Standing};
@@ -11,11 +12,21 @@ pub(crate) fn propose(picture: &Picture) -> Option<Proposal> {
     if form::applies(picture) {
         return None;
     }
-    open_gates(picture)
+    emptied(picture)
+        .or_else(|| open_gates(picture))
         .or_else(|| connect(picture))
         .or_else(|| repair::propose(picture))
         .or_else(|| forget(picture))
         .or_else(|| verify(picture))
+}
+
+/// Volumes that are all empty at once were not lost one by one: a wrong mount or storage class looks the same, and an empty
+/// cluster would hide it.
+fn emptied(picture: &Picture) -> Option<Proposal> {
+    let text = "no node of this cluster is left: every pod came back without its volume's data. Give the pods their volumes back; to \
+                give the data up, delete the ValkeyCluster and create it again";
+    let blocked = vec![(Reason::ShardLost, text.to_owned())];
+    picture.emptied.then(|| Proposal::blocked(Kind::Heal, Step::AwaitPods, blocked))
 }
 
 fn open_gates(picture: &Picture) -> Option<Proposal> {

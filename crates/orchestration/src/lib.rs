@@ -2,6 +2,8 @@
 //! The operator calls `decide` after observing, checks the result with `sane`, sends the commands and publishes the rest.
 
 mod action;
+mod candidates;
+mod deaths;
 mod decide;
 mod decision;
 mod failover;

@@ -30,6 +30,8 @@ pub const ELECTION_FIRST: Duration = Duration::from_secs(3);
 /// A replica that started no earlier than this before its primary went down went down with it; and so much later than the link
 /// to it a death may be noticed.
 pub const TOGETHER: Duration = Duration::from_secs(2);
+/// So long a process may be away before what depends on it is called lost: a container starts again in a second or two.
+pub const RESTART: Duration = Duration::from_secs(5);
 /// A lost shard is only made anew when it has been lost this long.
 pub const LOST_FOR: Duration = Duration::from_secs(30);
 /// A step that got no further for this long only waits; others may have their turn.

@@ -43,6 +43,8 @@ pub struct PodSeen {
     pub terminating: bool,
     /// Its sidecar is on the line now. What was said before a lost connection counts for nothing.
     pub connected: bool,
+    /// When its Valkey was last known to answer, while its sidecar is not on the line. None when that was never heard.
+    pub last_answer: Option<Timestamp>,
     pub valkey: Valkey,
     /// The latest answer to ReadView on this connection. `NodeFacts::summary` is then at least as new as this view's.
     pub view: Option<NodeView>,
@@ -127,6 +129,7 @@ impl PodSeen {
             ready: true,
             terminating: false,
             connected: false,
+            last_answer: None,
             valkey: Valkey::Unknown,
             view: None,
             busy: false,

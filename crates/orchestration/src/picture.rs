@@ -46,6 +46,8 @@ pub(crate) struct Picture<'a> {
     /// In order of their ordinals.
     pub members: Vec<Member<'a>>,
     pub map: ClusterMap,
+    /// The recorded cluster had volumes, and no node of it is left.
+    pub emptied: bool,
     /// Full views are read from some nodes only.
     pub large: bool,
     covered: OnceCell<SlotSet>,
@@ -118,10 +120,13 @@ impl<'a> Picture<'a> {
         now: Timestamp,
     ) -> Picture<'a> {
         let map = ClusterMap::of(seen.pods.iter().filter_map(current_view));
-        let recorded = if nothing_left(seen, &map, wanted) { &[] } else { seen.recorded.as_slice() };
+        let gone = nothing_left(seen, &map, wanted);
+        let emptied = gone && wanted.persistent && !seen.recorded.is_empty();
+        let recorded = if gone && !emptied { &[] } else { seen.recorded.as_slice() };
         let large = wanted.pods() > limits::ALL_VIEWS;
         let (covered, indexes) = (OnceCell::new(), OnceCell::new());
-        let mut picture = Picture { wanted, recorded, running, now, members: Vec::new(), map, large, covered, indexes };
+        let members = Vec::new();
+        let mut picture = Picture { wanted, recorded, running, now, members, map, emptied, large, covered, indexes };
         // What is remembered on first use needs the members: nothing before this line asks for it.
         let trusted = picture.trusted(seen);
         picture.members = seen.pods.iter().map(|pod| picture.member(pod, seen, &trusted)).collect();
@@ -313,7 +318,8 @@ fn twins(seen: &Observation, id: &NodeId) -> usize {
     seen.pods.iter().filter_map(facts).filter(|facts| facts.node_id == *id).count()
 }
 
-/// Every wanted pod answers and no node on record is known to anybody: the recorded cluster is gone with its data.
+/// Every wanted pod answers and no node on record is known to anybody: the recorded cluster is gone, and with it its data unless
+/// volumes hold it somewhere.
 fn nothing_left(seen: &Observation, map: &ClusterMap, wanted: &Wanted) -> bool {
     let answering: Vec<&NodeFacts> = seen.pods.iter().filter_map(facts).collect();
     let read =

@@ -3,8 +3,10 @@
 
 use crate::action::{Action, FailoverMode, Peer, PodCommand, Start};
 use crate::decision::Decision;
-use crate::observation::{Boot, Following, NodeFacts, Observation, Outcome, PodSeen, Valkey};
+use crate::observation::{Boot, Following, NodeFacts, Observation, Outcome, PodSeen, Valkey, Wanted};
+use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeSet;
+use std::time::Duration;
 use topology::{NodeId, NodeView, Role, SlotSet, ViewedNode};
 
 /// A command that must not be sent.
@@ -16,9 +18,9 @@ pub struct Violation {
     pub rule: String,
 }
 
-pub fn sane(decision: &Decision, seen: &Observation) -> Result<(), Violation> {
+pub fn sane(decision: &Decision, wanted: &Wanted, seen: &Observation) -> Result<(), Violation> {
     for command in &decision.commands {
-        check(command, seen).map_err(|rule| Violation {
+        check(command, wanted, seen).map_err(|rule| Violation {
             pod: command.pod.to_string(),
             action: command.action.to_string(),
             rule: rule.to_owned(),
@@ -43,7 +45,7 @@ fn no_slot_twice(commands: &[PodCommand]) -> Result<(), Violation> {
 
 type Verdict = Result<(), &'static str>;
 
-fn check(command: &PodCommand, seen: &Observation) -> Verdict {
+fn check(command: &PodCommand, wanted: &Wanted, seen: &Observation) -> Verdict {
     let pod = seen.pods.iter().find(|pod| pod.uid == command.pod_uid).ok_or("no such pod was seen")?;
     ensure(pod.name == command.pod, "the pod has another name")?;
     ensure(pod.connected, "its sidecar is not on the line")?;
@@ -56,7 +58,7 @@ fn check(command: &PodCommand, seen: &Observation) -> Verdict {
             ensure(answers(pod).is_some_and(|facts| facts.role == Role::Primary), "it is no primary")
         }
         Action::Replicate(id) => replicate(pod, id, seen),
-        Action::Failover(mode) => failover(pod, *mode, seen),
+        Action::Failover(mode) => failover(pod, *mode, wanted, seen),
         Action::Forget(ids) => ids.iter().try_for_each(|id| forget(id, seen)),
         Action::OpenGate(start, _) => open_gate(pod, *start, seen),
     }
@@ -108,6 +110,12 @@ fn claimed(seen: &Observation) -> SlotSet {
 
 fn is_recorded(id: &NodeId, seen: &Observation) -> bool {
     seen.recorded.iter().flat_map(|shard| &shard.nodes).any(|node| node.node_id == *id)
+}
+
+/// Whether this pod had this node when it was last recorded.
+fn recorded_in(pod: &PodSeen, id: &NodeId, seen: &Observation) -> bool {
+    let mut nodes = seen.recorded.iter().flat_map(|shard| &shard.nodes);
+    nodes.any(|node| node.node_id == *id && node.pod == pod.name)
 }
 
 fn meet(pod: &PodSeen, peer: &Peer, seen: &Observation) -> Verdict {
@@ -196,7 +204,7 @@ fn is_spare(facts: &NodeFacts, seen: &Observation) -> bool {
     answering(seen).any(|(_, other)| holds(other)) && answering(seen).any(|(_, other)| follows(other))
 }
 
-fn failover(pod: &PodSeen, mode: FailoverMode, seen: &Observation) -> Verdict {
+fn failover(pod: &PodSeen, mode: FailoverMode, wanted: &Wanted, seen: &Observation) -> Verdict {
     ensure(mode != FailoverMode::Takeover, "taking over without a vote is a human's decision")?;
     let facts = answers(pod).ok_or("it does not answer")?;
     let primary = facts.primary.as_ref().filter(|_| facts.role == Role::Replica).ok_or("it is no replica")?;
@@ -208,9 +216,42 @@ fn failover(pod: &PodSeen, mode: FailoverMode, seen: &Observation) -> Verdict {
     let with_data = |boot: &Boot| boot.has_data && boot.last_node_id.as_ref() == Some(primary);
     let waits = seen.pods.iter().filter_map(boot).any(with_data);
     ensure(!(waits && facts.following == Following::Never), "it was restarted, and its primary waits with its data")?;
+    let older = wanted.persistent && end(primary, seen).is_some_and(|end| lags(facts, end, wanted));
+    ensure(!older, "it stopped following before its primary did, which may come back with more")?;
     let better =
         answering(seen).any(|(other, rival)| rival.primary.as_ref() == Some(primary) && is_better(other, rival, facts));
     ensure(!better, "another replica has more of the data")
+}
+
+/// When a primary that may come back with its volume was last known to run; unknown is None inside. Not of one that waits to
+/// start or whose pod runs another node.
+fn end(id: &NodeId, seen: &Observation) -> Option<Option<Timestamp>> {
+    let pod = seen.pods.iter().find(|pod| match &pod.valkey {
+        Valkey::Down { node_id: Some(last), .. } if pod.connected => last == id,
+        Valkey::Waiting(boot) if pod.connected => boot.last_node_id.as_ref() == Some(id),
+        _ => recorded_in(pod, id, seen),
+    });
+    match pod.map(|pod| (pod, &pod.valkey)) {
+        Some((pod, Valkey::Waiting(_) | Valkey::Answers(_))) if pod.connected => None,
+        Some((pod, Valkey::Down { since, .. })) if pod.connected => Some(Some(*since)),
+        Some((pod, _)) => Some(pod.last_answer),
+        None => is_recorded(id, seen).then_some(None),
+    }
+}
+
+/// It does not follow, and did not until about then. A primary that is cut off serves for another node timeout.
+fn lags(facts: &NodeFacts, end: Option<Timestamp>, wanted: &Wanted) -> bool {
+    let close = |lost: Timestamp| end.is_some_and(|end| end.duration_since(lost) < tolerance(wanted));
+    match facts.following {
+        Following::Never => true,
+        Following::Until(lost) => !close(lost),
+        Following::Now | Following::Untold => false,
+    }
+}
+
+fn tolerance(wanted: &Wanted) -> SignedDuration {
+    let limit = wanted.node_timeout + Duration::from_secs(2);
+    SignedDuration::try_from(limit).unwrap_or(SignedDuration::MAX)
 }
 
 /// It can take over now, has the same history, and more of it.
@@ -226,10 +267,7 @@ fn is_better(pod: &PodSeen, rival: &NodeFacts, chosen: &NodeFacts) -> bool {
 
 /// By the sidecar beside it, by the pod that now runs another node, or by most primaries' word.
 fn is_dead(id: &NodeId, seen: &Observation) -> bool {
-    let recorded = |pod: &PodSeen| {
-        let mut nodes = seen.recorded.iter().flat_map(|shard| &shard.nodes);
-        nodes.any(|node| node.node_id == *id && node.pod == pod.name)
-    };
+    let recorded = |pod: &PodSeen| recorded_in(pod, id, seen);
     let attested = seen.pods.iter().any(|pod| match &pod.valkey {
         _ if !pod.connected => false,
         Valkey::Down { node_id, .. } => node_id.as_ref() == Some(id) || node_id.is_none() && recorded(pod),

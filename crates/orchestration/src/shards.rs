@@ -1,5 +1,6 @@
 //! The shards as they are now, for the status: what the nodes say, and for those not heard what was last recorded. Pure.
 
+use crate::deaths;
 use crate::findings::in_sync;
 use crate::ghosts;
 use crate::picture::{Member, Picture, Standing};
@@ -100,10 +101,11 @@ fn word(picture: &Picture, id: &NodeId, pod: &PodName) -> NodeWord {
         let synced = member.is(Role::Primary) || in_sync(&member);
         return if synced { NodeWord::Online } else { NodeWord::Syncing };
     }
-    match picture.by_name(pod).map(|member| (member.standing, member.id().is_some())) {
-        Some((_, true)) => NodeWord::Lost,
-        Some((Standing::Down | Standing::Waiting, _)) => NodeWord::Down,
-        _ => NodeWord::Unknown,
+    let replaced = picture.by_name(pod).is_some_and(|member| member.id().is_some());
+    match deaths::certain(picture, id) {
+        _ if replaced => NodeWord::Lost,
+        Some(_) => NodeWord::Down,
+        None => NodeWord::Unknown,
     }
 }
 

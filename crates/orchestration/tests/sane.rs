@@ -3,8 +3,9 @@
 use jiff::Timestamp;
 use orchestration::{
     Action, Boot, Decision, FailoverMode, Following, NodeFacts, Observation, Peer, PodCommand, PodSeen, Start, Valkey,
-    Violation, sane,
+    Violation, Wanted, sane,
 };
+use std::time::Duration;
 use topology::{Location, NodeId, NodeView, PodName, PodUid, Role, SlotSet, ViewSummary, ViewedNode};
 
 fn line(id: &str, myself: bool, slots: &str) -> ViewedNode {
@@ -33,6 +34,7 @@ fn pod(number: u32, valkey: Valkey, view: Option<NodeView>) -> PodSeen {
         ready: true,
         terminating: false,
         connected: true,
+        last_answer: None,
         valkey,
         view,
         busy: false,
@@ -71,11 +73,15 @@ fn replica(number: u32, of: &str, offset: u64) -> PodSeen {
     pod(number, Valkey::Answers(facts), None)
 }
 
+fn wanted() -> Wanted {
+    Wanted { masters: 3, replicas_per_master: 1, persistent: true, node_timeout: Duration::from_secs(5) }
+}
+
 fn verdict(pods: Vec<PodSeen>, number: u32, action: Action) -> Result<(), Violation> {
     let command =
         PodCommand { pod: PodName::new(format!("p-{number}")), pod_uid: PodUid::new(format!("uid-{number}")), action };
     let decision = Decision { commands: vec![command], ..Decision::default() };
-    sane(&decision, &Observation { pods, recorded: Vec::new() })
+    sane(&decision, &wanted(), &Observation { pods, recorded: Vec::new() })
 }
 
 fn rule(pods: Vec<PodSeen>, number: u32, action: Action) -> String {
@@ -188,6 +194,15 @@ fn a_replica_takes_over_only_from_the_dead_and_only_the_best() {
         rule(vec![down(9, "9"), replica(1, "9", 4)], 1, Action::Failover(FailoverMode::Takeover)).contains("human")
     );
     assert_eq!(verdict(vec![down(9, "9"), replica(1, "9", 4)], 1, force()), Ok(()));
+    let lost = |link: i64| {
+        let mut lost = replica(1, "9", 4);
+        if let Valkey::Answers(facts) = &mut lost.valkey {
+            facts.following = Following::Until(Timestamp::from_second(link).unwrap_or_default());
+        }
+        lost
+    };
+    assert_eq!(verdict(vec![down(9, "9"), lost(-5)], 1, force()), Ok(()), "it died at zero");
+    assert!(rule(vec![down(9, "9"), lost(-3_600)], 1, force()).contains("may come back with more"));
     let mut restarted = replica(1, "9", 4);
     if let Valkey::Answers(facts) = &mut restarted.valkey {
         facts.following = Following::Never;

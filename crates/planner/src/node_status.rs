@@ -50,6 +50,15 @@ pub fn orchestrating(report: &Report) -> Option<Found> {
     Some((true, Reason::Orchestrating, format!("{:?}: {:?}{waits}", running.kind, running.step)))
 }
 
+/// What was wrong before, while the nodes have yet to tell what they see: it is not right because nobody looked.
+pub fn still_degraded(report: &Report, previous: Previous<'_>) -> Option<Found> {
+    let said = report.nodes.iter().flat_map(|nodes| &nodes.findings);
+    let mut said = said.filter(|finding| finding.kind == FindingKind::Degraded).peekable();
+    let unread = said.peek().is_some() && said.all(|finding| finding.status.is_none());
+    let before = condition(previous?, ConditionType::Degraded).filter(|before| unread && before.status == "True")?;
+    same(ConditionType::Degraded, before).map(|before| (true, before.reason, before.message))
+}
+
 pub fn of_nodes(type_: ConditionType, report: &Report, previous: Previous<'_>) -> Finding {
     let before = previous.and_then(|status| condition(status, type_)).filter(|_| report.nodes_returning);
     let kind = match type_ {
@@ -84,4 +93,39 @@ fn same(type_: ConditionType, condition: &Condition) -> Option<Finding> {
     };
     let reason = Reason::ALL.iter().find(|reason| reason.as_str() == condition.reason)?;
     Some(Finding { condition: type_, status, reason: *reason, message: condition.message.clone() })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::observation::Identity;
+    use crate::{Report, status};
+    use api::cluster::{Phase, ValkeyClusterStatus};
+    use api::conditions::Reason;
+    use k8s_openapi::jiff::Timestamp;
+    use orchestration::{Decision, Finding, FindingKind};
+
+    fn degraded(said: Option<bool>, previous: Option<&ValkeyClusterStatus>) -> ValkeyClusterStatus {
+        let (kind, reason) = (FindingKind::Degraded, orchestration::Reason::MajorityLost);
+        let finding = Finding { kind, status: said, reason, message: "too few are left".to_owned() };
+        let nodes = Some(Decision { findings: vec![finding], ..Decision::default() });
+        let mut report = Report { nodes, ..Report::default() };
+        if said == Some(true) {
+            report.trouble(Reason::MajorityLost, "too few are left");
+        }
+        status(&report, &Identity::default(), previous, Timestamp::UNIX_EPOCH)
+    }
+
+    fn told(status: &ValkeyClusterStatus) -> (Option<Phase>, &str) {
+        let degraded = status.conditions.iter().find(|condition| condition.type_ == "Degraded");
+        (status.phase, degraded.map(|condition| condition.reason.as_str()).unwrap_or_default())
+    }
+
+    #[test]
+    fn what_was_wrong_stays_said_until_the_nodes_have_told_what_they_see() {
+        let wrong = degraded(Some(true), None);
+        let unread = degraded(None, Some(&wrong));
+        assert_eq!(told(&unread), (Some(Phase::Failed), "MajorityLost"));
+        assert_eq!(told(&degraded(Some(false), Some(&unread))).1, "AsExpected");
+        assert_eq!(told(&degraded(None, None)).1, "AsExpected", "nothing was wrong before");
+    }
 }

@@ -35,7 +35,7 @@ pub fn decide(
     };
     let facts = orchestration::Observation { pods: seen.pods.clone(), recorded: seen.recorded.clone() };
     let mut decision = orchestration::decide(&wanted, &facts, seen.running.as_ref(), &seen.queue, now);
-    if let Err(violation) = orchestration::sane(&decision, &facts) {
+    if let Err(violation) = orchestration::sane(&decision, &wanted, &facts) {
         // A mistake of ours must not reach the data: nothing is done, and it is told. Nodes are still looked at, or a mistake made
         // on an old view would never end.
         decision.commands.retain(|command| is_harmless(command, &facts.pods));

@@ -1,6 +1,6 @@
 //! The status a report becomes. Pure; the operator's publish step writes it when it differs from what is there.
 
-use crate::node_status::{is_up, of_nodes, orchestrating, unsound, with_nodes};
+use crate::node_status::{is_up, of_nodes, orchestrating, still_degraded, unsound, with_nodes};
 use crate::observation::Identity;
 use crate::pod_status::{connected, sidecars_connected, with_pods};
 use crate::report::{Asked, Report};
@@ -62,7 +62,7 @@ fn finding(condition: ConditionType, report: &Report, previous: Option<&ValkeyCl
         ConditionType::Ready => ready(report, previous),
         ConditionType::SlotsCovered | ConditionType::ReplicasInSync => return of_nodes(condition, report, previous),
         ConditionType::Progressing => progressing(report),
-        ConditionType::Degraded => degraded(report),
+        ConditionType::Degraded => degraded(report, previous),
         ConditionType::RestartRequired => restart_required(report),
         ConditionType::Secured => secured(),
         ConditionType::SidecarsConnected => sidecars_connected(report, previous),
@@ -111,7 +111,10 @@ fn progressing(report: &Report) -> Found {
     }
 }
 
-fn degraded(report: &Report) -> Found {
+fn degraded(report: &Report, previous: Option<&ValkeyClusterStatus>) -> Found {
+    if let Some(before) = still_degraded(report, previous) {
+        return before;
+    }
     let Some(first) = report.troubles.first() else {
         return (false, Reason::AsExpected, "nothing is wrong".to_owned());
     };
@@ -136,7 +139,7 @@ fn phase(report: &Report, previous: Option<&ValkeyClusterStatus>) -> Phase {
     let was_running = previous.and_then(|status| status.phase).is_some_and(|phase| phase != Phase::Pending);
     if is_up(report, previous) {
         Phase::Running
-    } else if !report.troubles.is_empty() {
+    } else if degraded(report, previous).0 {
         Phase::Failed
     } else if was_running {
         Phase::Updating

@@ -64,6 +64,8 @@ pub struct Operator {
     pub acted: usize,
     pub transcript: Vec<String>,
     heard: BTreeMap<u64, Heard>,
+    /// When those that are not on the line were last heard.
+    last_answers: BTreeMap<u64, jiff::Timestamp>,
     flights: Vec<Flight>,
     absent_until: u64,
     told: String,
@@ -93,6 +95,7 @@ impl Operator {
             acted: 0,
             transcript: Vec::new(),
             heard: BTreeMap::new(),
+            last_answers: BTreeMap::new(),
             flights: Vec::new(),
             absent_until: 0,
             told: String::new(),
@@ -115,7 +118,7 @@ impl Operator {
         let seen = self.observe(world);
         let durable = &self.durable;
         let decision = decide(&self.wanted, &seen, durable.orchestration.as_ref(), &durable.queue, world.timestamp());
-        sane(&decision, &seen).map_err(|violation| format!("{} ms: {violation}", world.now))?;
+        sane(&decision, &self.wanted, &seen).map_err(|violation| format!("{} ms: {violation}", world.now))?;
         let pause = decision.look_again.and_then(|pause| u64::try_from(pause.as_millis()).ok());
         self.look_at = pause.map_or(u64::MAX, |pause| world.now + pause);
         self.tell(world.now, &decision);
@@ -144,6 +147,7 @@ impl Operator {
             }
         }
         self.heard.clear();
+        self.last_answers.clear();
         self.stirred = true;
         self.absent_until = world.now + absence;
     }
@@ -176,7 +180,11 @@ impl Operator {
         let words: Vec<(u64, bool, Option<NodeFacts>)> = self.pods(world).iter().map(|pod| word(world, pod)).collect();
         for (uid, connected, facts) in words {
             if !connected {
-                self.stirred |= self.heard.remove(&uid).is_some();
+                let last = self.heard.remove(&uid);
+                self.stirred |= last.is_some();
+                if last.is_some_and(|heard| heard.facts.is_some()) {
+                    self.last_answers.insert(uid, world.timestamp());
+                }
                 continue;
             }
             present.push(uid);
@@ -270,6 +278,7 @@ impl Operator {
             ready: pod.node().is_some(),
             terminating: false,
             connected,
+            last_answer: self.last_answers.get(&pod.uid).copied().filter(|_| !connected),
             valkey,
             view: heard.and_then(|heard| heard.view.clone()),
             busy: self.flights.iter().any(|flight| flight.uid == pod.uid),

@@ -58,7 +58,7 @@ impl World {
         let id = node.primary.as_ref()?;
         let pod = self.at(&node.peers.get(id)?.ip)?;
         let primary = pod.node().filter(|other| other.id == *id && other.role == Role::Primary)?;
-        self.reachable(&node.pod, &primary.pod).then_some(primary)
+        (self.reachable(&node.pod, &primary.pod) && !self.unlinked.contains(&node.pod)).then_some(primary)
     }
 }
 

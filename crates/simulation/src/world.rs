@@ -32,6 +32,8 @@ pub struct World {
     pub chance: fastrand::Rng,
     /// Kubernetes nodes that are cut off from all others.
     pub cut: BTreeSet<String>,
+    /// Replicas that cannot follow, as with a wrong password, while everything else of them works.
+    pub unlinked: BTreeSet<String>,
     pub node_timeout: u64,
     pub persistent: bool,
     /// Keys that were acknowledged and that nobody may lose.
@@ -46,6 +48,7 @@ impl World {
             pods: BTreeMap::new(),
             chance: fastrand::Rng::with_seed(seed),
             cut: BTreeSet::new(),
+            unlinked: BTreeSet::new(),
             node_timeout: 5_000,
             persistent: true,
             acknowledged: BTreeSet::new(),

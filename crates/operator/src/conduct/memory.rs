@@ -75,6 +75,15 @@ impl NodeMemory {
         }
     }
 
+    /// When its Valkey was last known to answer, by the last words of a sidecar that is not connected any more.
+    pub fn last_answer(&self, sidecar: &SidecarFacts, now: Timestamp) -> Option<Timestamp> {
+        match self.newest(sidecar, now) {
+            Word::State(at, ..) => Some(at).filter(|at| *at <= now),
+            Word::Down | Word::Waiting(_) => self.absent_since,
+            Word::Unclear => None,
+        }
+    }
+
     fn newest(&self, sidecar: &SidecarFacts, now: Timestamp) -> Word {
         let said = self.said.clone().filter(|(asked, ..)| *asked > sidecar.last_heartbeat && *asked <= now);
         match (said, heard(&sidecar.beat, sidecar.last_heartbeat)) {

@@ -98,6 +98,7 @@ fn pod_seen(
         ready: pod.ready,
         terminating: pod.terminating,
         connected: connection.is_some(),
+        last_answer: sidecar.filter(|facts| !facts.connected).and_then(|facts| memory.last_answer(facts, now)),
         valkey: sidecar.map_or(Valkey::Unknown, |facts| memory.valkey(facts, now)),
         // A clock that was set back would make what is old the newest for as long as it was set back.
         view: connection.and_then(|connection| memory.view(connection)).filter(|view| view.read_at <= now),

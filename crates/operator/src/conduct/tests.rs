@@ -9,7 +9,7 @@ fn pod(uid: &str) -> PodFacts {
     PodFacts { name: "orders-0".into(), uid: uid.into(), ..PodFacts::default() }
 }
 
-fn speaks(line: &Line, cluster_uid: &str, pod_uid: &str) {
+fn speaks(line: &Line, cluster_uid: &str, pod_uid: &str) -> Sidecar {
     let pod = ProvenPod {
         namespace: "team-a".into(),
         cluster: "orders".into(),
@@ -28,6 +28,7 @@ fn speaks(line: &Line, cluster_uid: &str, pod_uid: &str) {
     let (role, condition) = (Role::Primary.into(), Condition::Ready.into());
     let node = NodeState { node_id: "a".repeat(40), role, condition, ..NodeState::default() };
     line.roster.heartbeat(&sidecar, HeartbeatRequest { node: Some(node), ..HeartbeatRequest::default() });
+    sidecar
 }
 
 fn conductor() -> Conductor {
@@ -42,6 +43,18 @@ fn a_pod_left_over_from_an_earlier_cluster_of_this_name_says_nothing_about_the_n
     let seen = |cluster| conductor.seen(cluster, &[pod("pod")], vec![None]).remove(0);
     assert!(seen("old").connected && matches!(seen("old").valkey, Valkey::Answers(_)));
     assert!(!seen("new").connected && matches!(seen("new").valkey, Valkey::Unknown));
+}
+
+#[test]
+fn of_a_lost_connection_it_is_known_when_the_node_last_answered() {
+    let conductor = conductor();
+    let sidecar = speaks(&conductor.line, "cluster", "pod");
+    let seen = || conductor.seen("cluster", &[pod("pod")], vec![None]).remove(0);
+    assert_eq!(seen().last_answer, None, "it answers now");
+    let heard = conductor.line.roster.of_pod("pod").unwrap().last_heartbeat;
+    conductor.line.roster.disconnected(&sidecar);
+    assert_eq!((seen().connected, seen().valkey, seen().last_answer), (false, Valkey::Unknown, Some(heard)));
+    assert_eq!(conductor.seen("cluster", &[pod("new")], vec![None]).remove(0).last_answer, None);
 }
 
 #[test]

@@ -79,7 +79,7 @@ fn pod(index: usize, formed: bool, shares: &[SlotSet]) -> PodSeen {
 fn a_thousand_new_nodes_get_slots_in_one_decision() {
     let seen = Observation { pods: (0..1_000).map(|index| pod(index, false, &[])).collect(), recorded: Vec::new() };
     let decision = decide(&wanted(), &seen, None, &[], Timestamp::UNIX_EPOCH);
-    assert_eq!(sane(&decision, &seen), Ok(()));
+    assert_eq!(sane(&decision, &wanted(), &seen), Ok(()));
     let granted = decision.commands.iter().filter(|command| matches!(command.action, Action::AddSlots(_))).count();
     let record = serde_json::to_string(&decision.orchestration).unwrap();
     assert_eq!(granted, MASTERS);

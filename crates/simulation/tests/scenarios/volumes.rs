@@ -2,7 +2,7 @@
 
 use crate::support::{Outcome, ends_whole, formed, golden, primary_of, replica_of};
 use orchestration::Reason;
-use simulation::{Process, Setup};
+use simulation::{Process, Setup, Stage};
 use topology::Role;
 
 #[test]
@@ -66,6 +66,38 @@ fn a_cache_that_lost_everything_is_formed_again() -> Outcome {
     pods.iter().for_each(|pod| stage.world.replace(pod, 1_000));
     ends_whole(&mut stage, 60_000)?;
     golden(&stage, "everything-lost-without-volume")
+}
+
+#[test]
+fn a_cluster_whose_volumes_are_all_empty_waits_for_them_and_is_not_formed_anew() -> Outcome {
+    let mut stage = formed(37, &[Setup::default()])?;
+    let (pods, keys) = (stage.world.pods.clone(), stage.world.acknowledged.clone());
+    pods.keys().for_each(|pod| stage.world.kill(pod));
+    let volumes: Vec<_> = stage.world.pods.iter().map(|(name, pod)| (name.clone(), pod.disk.clone())).collect();
+    stage.note("every pod comes back with an empty volume");
+    pods.keys().for_each(|pod| stage.world.empty_volume(pod));
+    stage.run(120_000)?;
+    let lost = stage.operators[0].decision.findings.iter().find(|finding| finding.reason == Reason::ShardLost);
+    assert!(lost.is_some_and(|finding| finding.message.contains("volumes back")), "{}", stage.complaint());
+    assert!(stage.world.nodes().all(|node| node.slots.is_empty()));
+    stage.note("every pod gets its own volume back");
+    for (name, disk) in volumes {
+        stage.world.replace(&name, 1_000);
+        stage.world.pods.get_mut(&name).unwrap().disk = disk;
+    }
+    stage.world.acknowledged = keys;
+    ends_whole(&mut stage, 60_000)?;
+    golden(&stage, "volumes-all-empty")
+}
+
+#[test]
+fn volumes_that_are_emptied_before_the_cluster_was_ever_formed_do_not_keep_it_from_being_formed() -> Outcome {
+    let mut stage = Stage::new(38, &[Setup::default()]);
+    stage.run(150)?;
+    assert!(stage.operators[0].durable.shards.is_empty(), "it is being formed");
+    let pods: Vec<String> = stage.world.pods.keys().cloned().collect();
+    pods.iter().for_each(|pod| stage.world.empty_volume(pod));
+    ends_whole(&mut stage, 60_000)
 }
 
 #[test]

@@ -1,0 +1,64 @@
+//! Copies of different age: who may take over from a primary that is away.
+
+use crate::support::{Outcome, ends_whole, formed, golden, primary_of, replica_of};
+use orchestration::Reason;
+use simulation::{Setup, Stage};
+use topology::Role;
+
+/// A primary, its replica that could not follow any more for ninety seconds, and keys that only the primary has.
+fn with_an_old_copy(seed: u64) -> Result<(Stage, String, String), String> {
+    let mut stage = formed(seed, &[Setup { kubernetes_nodes: 6, ..Setup::default() }])?;
+    let primary = primary_of(&stage, 0);
+    let replica = replica_of(&stage, &primary);
+    stage.note("a replica cannot follow any more");
+    stage.world.unlinked.insert(replica.clone());
+    stage.run(1_000)?;
+    assert!((1_000..1_200).all(|key| stage.world.write("cache", key)));
+    stage.run(90_000)?;
+    Ok((stage, primary, replica))
+}
+
+fn cut_off(stage: &mut Stage, pod: &str) {
+    stage.note("the primary's node is cut off");
+    let node = stage.world.pods.get(pod).map(|pod| pod.kubernetes_node.clone());
+    stage.world.cut.extend(node);
+}
+
+#[test]
+fn a_replica_that_stopped_following_long_before_waits_for_the_primary_that_has_more() -> Outcome {
+    let (mut stage, primary, replica) = with_an_old_copy(60)?;
+    cut_off(&mut stage, &primary);
+    stage.run(60_000)?;
+    let older = stage.operators[0].decision.findings.iter().find(|finding| finding.reason == Reason::OnlyOlderCopy);
+    assert!(older.is_some_and(|finding| finding.message.contains(&replica)), "{}", stage.complaint());
+    assert_eq!(stage.world.node(&replica).map(|node| node.role), Some(Role::Replica));
+    stage.note("the primary's node is back, and the replica can follow");
+    stage.world.cut.clear();
+    stage.world.unlinked.clear();
+    ends_whole(&mut stage, 60_000)?;
+    golden(&stage, "old-copy")
+}
+
+#[test]
+fn an_operator_that_did_not_see_the_end_leaves_an_old_copy_to_the_clusters_own_election() -> Outcome {
+    let (mut stage, primary, replica) = with_an_old_copy(61)?;
+    cut_off(&mut stage, &primary);
+    let Stage { world, operators } = &mut stage;
+    operators[0].kill(world, 1_000);
+    stage.run(60_000)?;
+    assert_eq!(stage.world.node(&replica).map(|node| node.role), Some(Role::Replica));
+    assert!(stage.operators[0].blocked(), "{}", stage.complaint());
+    stage.world.cut.clear();
+    stage.world.unlinked.clear();
+    ends_whole(&mut stage, 60_000)
+}
+
+#[test]
+fn a_killed_process_whose_replica_is_too_old_goes_on_with_its_own_data() -> Outcome {
+    let (mut stage, primary, _) = with_an_old_copy(62)?;
+    let acknowledged = stage.world.acknowledged.clone();
+    stage.world.kill(&primary);
+    stage.world.acknowledged = acknowledged;
+    stage.world.unlinked.clear();
+    ends_whole(&mut stage, 60_000)
+}
