@@ -18,6 +18,7 @@ mod root;
 mod root_reading;
 mod root_writing;
 mod secrets;
+mod wanted_root;
 
 pub use cluster::IdentityFacts;
 pub use own::Own;

@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Client, ResourceExt};
+use pki::Thumbprint;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use zeroize::Zeroize;
@@ -30,6 +31,11 @@ pub struct SecretSeen {
 impl SecretSeen {
     pub fn annotation(&self, key: &str) -> Option<&str> {
         self.annotations.get(key).map(String::as_str)
+    }
+
+    /// Of the root that we put into it.
+    pub fn noted_thumbprint(&self) -> Option<Thumbprint> {
+        self.annotation(names::THUMBPRINT).map(Thumbprint::recorded)
     }
 
     /// When the certificate was made, as we noted it.
