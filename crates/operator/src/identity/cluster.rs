@@ -138,7 +138,7 @@ impl Identities {
             trusted: in_force.thumbprints(),
             intermediate: reading.intermediate.clone(),
             leaf: reading.leaf.clone(),
-            known: reading.binding.is_some(),
+            known: reading.had_a_leaf(),
             orchestrating: self.parties.orchestrating(&uid),
             pods: pods.iter().filter(|pod| pod.running).map(pod).collect(),
         }

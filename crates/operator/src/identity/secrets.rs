@@ -26,6 +26,8 @@ pub struct SecretSeen {
     pub contents: Contents,
     pub annotations: BTreeMap<String, String>,
     pub ours: bool,
+    /// UID of the object it goes with.
+    pub controller: Option<String>,
 }
 
 impl SecretSeen {
@@ -105,8 +107,15 @@ impl Secrets {
 fn seen(secret: Secret) -> SecretSeen {
     let labelled = secret.labels().get(label::MANAGED_BY).is_some_and(|manager| manager == MANAGER);
     let ours = labelled || secret.annotations().contains_key(names::ISSUED_AT);
+    let controller = controller(&secret).map(str::to_owned);
     let annotations = secret.metadata.annotations.unwrap_or_default();
-    SecretSeen { contents: Contents::of(secret.data), annotations, ours }
+    SecretSeen { contents: Contents::of(secret.data), annotations, ours, controller }
+}
+
+/// UID of the object that this one goes with.
+pub fn controller(object: &impl ResourceExt) -> Option<&str> {
+    let mut owners = object.owner_references().iter();
+    owners.find(|owner| owner.controller == Some(true)).map(|owner| owner.uid.as_str())
 }
 
 fn secret(wanted: &SecretWanted) -> Secret {
