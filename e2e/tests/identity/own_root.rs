@@ -145,7 +145,8 @@ fn a_bad_root_in_the_operators_own_secret_is_refused_and_the_one_before_goes_on_
         let whole = operator_secrets(test).get(names::ROOT_SECRET).await?;
         assert_eq!(Thumbprint::of_pem(part(&whole, "tls.crt")).map(|found| found.to_string()).as_ref(), Some(&before));
         let expired = authority(HOUR, now - SignedDuration::from_hours(48))?;
-        let below = authority(DAY * 365, now)?.intermediate(&Scope::cluster("team-a", "poc")?, DAY, now, &SystemRandomness)?;
+        let below =
+            authority(DAY * 365, now)?.intermediate(&Scope::cluster("team-a", "poc")?, DAY, now, &SystemRandomness)?;
         let leaf = below.leaf(&Scope::cluster("team-a", "poc")?.identity(), HOUR, now, &SystemRandomness)?;
         let outcome = async {
             is_refused(test, &expired.certificate_pem()?, &expired.key_pem()?, "expired at", &before).await?;
