@@ -9,6 +9,8 @@ mod cluster_writing;
 mod contents;
 mod in_force;
 mod memory;
+#[cfg(test)]
+mod nowhere;
 mod operators;
 mod own;
 mod own_intermediate;

@@ -199,3 +199,7 @@ fn trusted(bundle: &Bundle) -> Result<Vec<TrustedRoot>, Error> {
     // The definition takes eight; more than two are there only while somebody changes the root again and again.
     Ok(bundle.listed().map_err(Error::issue)?.into_iter().map(entry).take(8).collect())
 }
+
+#[cfg(test)]
+#[path = "root_tests.rs"]
+mod tests;

@@ -105,7 +105,7 @@ fn told(authority: &ValkeyCA) -> Bundle {
 }
 
 /// None also when somebody put another certificate into it: only what was taken over step by step may sign.
-fn stored_signing(seen: &SecretSeen) -> Option<Root> {
+pub fn stored_signing(seen: &SecretSeen) -> Option<Root> {
     let authority = Authority::from_pem(seen.contents.get(CHAIN), seen.contents.get(KEY)).ok()?;
     if seen.noted_thumbprint().is_some_and(|noted| noted != authority.thumbprint()) {
         return None;
