@@ -23,7 +23,7 @@ pub struct Stored {
 /// What is in the Secret that the ValkeyCA names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// By the mark on the Secret; an absent one is nobody's yet.
+    /// By the mark on the Secret, if it fits what is in it; an absent one is nobody's yet.
     pub source: Source,
     pub root: Found<Stored>,
 }
@@ -170,7 +170,9 @@ fn hand_over(view: &RootView, target: &Stored, plan: &mut RootPlan, now: Timesta
         let step = if view.trusted.contains_key(new) { RootStep::Sign } else { RootStep::Trust };
         return plan.step = Some(step);
     };
-    let others = view.trusted.keys().find(|trusted| *trusted != new);
+    // The one that lasts longest: as long as somebody may show a certificate below any of them, all stay.
+    let others = view.trusted.iter().filter(|(trusted, _)| *trusted != new).max_by_key(|(_, end)| **end);
+    let others = others.map(|(trusted, _)| trusted);
     let in_force = &signing.root.thumbprint;
     let Some(old) = (if in_force == new { others } else { Some(in_force) }) else {
         return plan.step = (!view.trusted.contains_key(new)).then_some(RootStep::Trust);

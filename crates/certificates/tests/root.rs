@@ -139,6 +139,17 @@ fn party(number: usize) -> Party {
     Party { name: format!("poc-{number}"), trusts: Some(BTreeSet::from([print("a")])), presents: Some(print("a")) }
 }
 
+#[test]
+fn an_expired_root_does_not_take_another_one_with_it_that_is_still_shown() {
+    let mut view = RootView { wanted: wanted("c", Source::Operator), parties: vec![party(0)], ..settled() };
+    view.signing = signing("c", Source::Operator, "root");
+    view.trusted = [("c", TEN_YEARS), ("a", TEN_YEARS), ("0", DAY)].map(|(name, end)| (print(name), at(end))).into();
+    let waiting = plan(&view, 2 * DAY);
+    assert_eq!((waiting.step, waiting.behind), (None, vec!["poc-0".to_owned()]));
+    view.parties.iter_mut().for_each(|party| party.presents = Some(print("c")));
+    assert_eq!(plan(&view, 2 * DAY).step, Some(RootStep::RetireOthers));
+}
+
 fn perform(view: &mut RootView, step: &RootStep) {
     match (step, &view.wanted.root, &view.signing) {
         (RootStep::Trust, Found::Whole(root), _) => {

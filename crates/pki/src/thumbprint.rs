@@ -1,6 +1,6 @@
 //! A certificate's thumbprint: SHA-256 over its DER form, in lower-case hexadecimal, as `openssl x509 -fingerprint -sha256` counts it. Pure.
 
-use rustls_pki_types::CertificateDer;
+use rustls_pki_types::{CertificateDer, pem::PemObject};
 use sha2::{Digest, Sha256};
 use std::fmt;
 
@@ -10,6 +10,11 @@ pub struct Thumbprint(String);
 impl Thumbprint {
     pub fn of(certificate: &CertificateDer<'_>) -> Self {
         Self(Sha256::digest(certificate.as_ref()).iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
+    /// Of the first certificate in a text; None when there is none.
+    pub fn of_pem(text: &[u8]) -> Option<Self> {
+        CertificateDer::from_pem_slice(text).ok().map(|certificate| Self::of(&certificate))
     }
 
     /// One that was recorded earlier, in a status or by a sidecar. It is only ever compared.

@@ -6,12 +6,12 @@ use crate::stored::{
 };
 use anyhow::{Context, Result};
 use api::certificates::names;
-use e2e::{Cluster, Scenario, Test, cluster, operator};
+use e2e::{Cluster, Scenario, Test, cluster, operator, operator::StoppedOperator};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
-use kube::api::PostParams;
-use pki::{Authority, Bundle, Scope, SystemRandomness};
+use kube::api::{Patch, PatchParams, PostParams};
+use pki::{Authority, Bundle, Scope, SystemRandomness, Thumbprint};
 use serde_json::json;
 use std::time::Duration;
 
@@ -110,6 +110,59 @@ fn a_bad_root_is_refused_with_every_reason_and_the_one_before_stays() -> Result<
         let poc = Cluster::create(test, "poc", json!({})).await?;
         poc.ready().await?;
         assert_eq!(crate::stored::leaf(&poc).await?.root.as_str(), before);
+        Ok(())
+    })
+}
+
+/// What is in the Secret that the ValkeyCA names by default is another root; its labels and notes stay, as with `kubectl edit`.
+async fn replace_default(test: &Test, certificate: &[u8], key: &[u8]) -> Result<()> {
+    let bytes = |text: &[u8]| ByteString(text.to_vec());
+    let patch = json!({ "data": { "tls.crt": bytes(certificate), "tls.key": bytes(key) } });
+    let api = operator_secrets(test);
+    api.patch(names::ROOT_SECRET, &PatchParams::default(), &Patch::Merge(&patch)).await.context("replace the root")?;
+    Ok(())
+}
+
+async fn is_refused(test: &Test, certificate: &str, key: &str, reason: &str, before: &str) -> Result<()> {
+    replace_default(test, certificate.as_bytes(), key.as_bytes()).await?;
+    test.wait_for(&format!("the refusal: {reason}"), crate::stored::NOTICED, async || {
+        let message = root_says(test, "OwnAuthorityRefused").await?;
+        Ok(e2e::Verdict::when(message.contains(reason) && message.contains("stays in use"), || message.clone()))
+    })
+    .await?;
+    let left = operator_secrets(test).get(names::ROOT_SECRET).await?;
+    assert_eq!(part(&left, "tls.crt"), certificate.as_bytes(), "what somebody else put there was overwritten");
+    assert_eq!(root(test).await?, before);
+    Ok(())
+}
+
+#[test]
+fn a_bad_root_in_the_operators_own_secret_is_refused_and_the_one_before_goes_on_signing() -> Result<()> {
+    let scenario = Scenario::named("a-bad-root-in-the-default").alone("it changes the root that all tests need");
+    scenario.run(async |test| {
+        test.also_collect(&operator::namespace());
+        let (before, now) = (root(test).await?, Timestamp::now());
+        let whole = operator_secrets(test).get(names::ROOT_SECRET).await?;
+        assert_eq!(Thumbprint::of_pem(part(&whole, "tls.crt")).map(|found| found.to_string()).as_ref(), Some(&before));
+        let expired = authority(HOUR, now - SignedDuration::from_hours(48))?;
+        let below =
+            authority(DAY * 365, now)?.intermediate(&Scope::cluster("team-a", "poc")?, DAY, now, &SystemRandomness)?;
+        let leaf = below.leaf(&Scope::cluster("team-a", "poc")?.identity(), HOUR, now, &SystemRandomness)?;
+        let outcome = async {
+            is_refused(test, &expired.certificate_pem()?, &expired.key_pem()?, "expired at", &before).await?;
+            is_refused(test, &leaf.chain_pem, &leaf.key_pem, "no certificate authority", &before).await?;
+            // A process that has it only from the Secrets signs with the one before, too.
+            StoppedOperator::stop(test).await?.start().await?;
+            let poc = Cluster::create(test, "poc", json!({})).await?;
+            poc.ready().await?;
+            assert_eq!(crate::stored::leaf(&poc).await?.root.as_str(), before);
+            connected(&poc, 3).await
+        }
+        .await;
+        replace_default(test, part(&whole, "tls.crt"), part(&whole, "tls.key")).await?;
+        outcome?;
+        root_says(test, "Valid").await?;
+        assert_eq!(root(test).await?, before, "it is the operator's again, and nothing was rotated");
         Ok(())
     })
 }

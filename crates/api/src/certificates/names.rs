@@ -11,6 +11,8 @@ pub const OPERATOR_SECRET: &str = "valkey-operator-mtls";
 
 /// On our Secrets: when the certificate in it was made. The certificate itself says a few minutes earlier.
 pub const ISSUED_AT: &str = "valkey.io/issued-at";
+/// On our Secrets with a root: which root we put into it. Another one in its place is not ours, whatever the labels say.
+pub const THUMBPRINT: &str = "valkey.io/thumbprint";
 /// On the Secret that pods mount: when it was last written.
 pub const WRITTEN_AT: &str = "valkey.io/written-at";
 /// On the Secret with the signing root: from which Secret it came.

@@ -35,9 +35,15 @@ pub enum ProofError {
     Unavailable(String),
 }
 
-/// Checks a pod's token; asked once per connection.
+/// Says which pod speaks.
 pub trait PodProof: Send + Sync + 'static {
+    /// Checks a pod's token; asked once per connection.
     fn prove<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<ProvenPod, ProofError>>;
+
+    /// Whether that still holds; asked at every call, so it must be cheap. A proof that nothing takes back holds.
+    fn holds(&self, _pod: &ProvenPod) -> Result<(), ProofError> {
+        Ok(())
+    }
 }
 
 /// The reply to a heartbeat, as far as it is the operator's to say.

@@ -89,7 +89,7 @@ impl Peer {
         if outlived && !streaming { Err(Refusal::OutlivedCertificate) } else { Ok(sender) }
     }
 
-    /// Whether the words fit the pod's token, which is asked for once.
+    /// Whether the words fit the pod's token, which is asked for once, and whether that pod is still there.
     pub async fn admit(
         &self,
         sender: &Sender,
@@ -107,6 +107,7 @@ impl Peer {
             })
             .await?;
         fits(&admitted.sidecar.pod, sender)?;
+        proof.holds(&admitted.sidecar.pod).map_err(refusal)?;
         Ok(admitted)
     }
 
@@ -150,9 +151,15 @@ async fn prove(proof: &dyn PodProof, metadata: &MetadataMap, limits: &Limits) ->
     let token = token.and_then(|value| value.strip_prefix(PROOF_PREFIX)).ok_or(Refusal::NoPodProof)?;
     match timeout(limits.call_time, proof.prove(token)).await {
         Ok(Ok(pod)) => Ok(pod),
-        Ok(Err(ProofError::Refused(why))) => Err(Refusal::PodProof(why)),
-        Ok(Err(ProofError::Unavailable(why))) => Err(Refusal::PodProofUnavailable(why)),
+        Ok(Err(error)) => Err(refusal(error)),
         Err(_) => Err(Refusal::PodProofUnavailable("no answer in time".into())),
+    }
+}
+
+fn refusal(error: ProofError) -> Refusal {
+    match error {
+        ProofError::Refused(why) => Refusal::PodProof(why),
+        ProofError::Unavailable(why) => Refusal::PodProofUnavailable(why),
     }
 }
 

@@ -64,6 +64,8 @@ impl Operator for Told {
 #[derive(Default)]
 pub struct Tokens {
     pub asked: AtomicUsize,
+    /// The pods are gone.
+    pub taken_back: AtomicBool,
 }
 
 impl PodProof for Tokens {
@@ -75,6 +77,11 @@ impl PodProof for Tokens {
             _ => Err(ProofError::Refused("not a token of this operator's audience".into())),
         };
         Box::pin(async move { proven })
+    }
+
+    fn holds(&self, _: &ProvenPod) -> Result<(), ProofError> {
+        let gone = self.taken_back.load(Ordering::Relaxed);
+        if gone { Err(ProofError::Refused("its pod is gone".into())) } else { Ok(()) }
     }
 }
 

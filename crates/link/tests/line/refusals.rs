@@ -154,6 +154,20 @@ async fn a_connection_without_a_pods_token_is_refused() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_connection_does_not_outlive_the_proof_of_its_pod() -> Result<()> {
+    let installation = Installation::new()?;
+    let running = Running::start(&installation).await?;
+    let mut client = client(running.address, Some(installation.identity(NAMESPACE, CLUSTER)?)).await?;
+    let token = Some("team-a/orders/orders-0");
+    client.heartbeat(beat(sender(NAMESPACE, CLUSTER, "orders-0"), token)?).await?;
+    running.tokens.taken_back.store(true, Ordering::Relaxed);
+    let result = client.heartbeat(beat(sender(NAMESPACE, CLUSTER, "orders-0"), token)?).await;
+    ensure!(code(&result) == Some(Code::Unauthenticated), "{result:?}");
+    ensure!(running.counted.count("PodProof") == 1 && running.beats() == 1);
+    Ok(())
+}
+
+#[tokio::test]
 async fn plain_http2_is_refused() -> Result<()> {
     let running = Running::start(&Installation::new()?).await?;
     let mut stream = TcpStream::connect(running.address).await?;

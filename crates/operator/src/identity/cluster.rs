@@ -5,6 +5,7 @@ use super::cluster_writing::{Subject, binding_manifest, bundle_manifest};
 use super::in_force::InForce;
 use super::root_writing::whole_second;
 use super::{Error, Identities};
+use crate::cache::ClusterName;
 use api::certificates::{RotationPolicy, names};
 use api::cluster::ValkeyCluster;
 use api::duration;
@@ -43,8 +44,13 @@ pub struct IdentityFacts {
 impl Identities {
     /// Makes and repairs what is missing. Never fails: what could not be done is waited for, and tried again.
     pub async fn ensure(&self, cluster: &ValkeyCluster, pods: &[PodFacts]) -> IdentityFacts {
-        if !self.settings.built_in || cluster.metadata.deletion_timestamp.is_some() {
-            return IdentityFacts { ready: Ok(()), look_again: QUIET };
+        let nothing_to_do = IdentityFacts { ready: Ok(()), look_again: QUIET };
+        if !self.settings.built_in {
+            return nothing_to_do;
+        }
+        if cluster.metadata.deletion_timestamp.is_some() {
+            self.wait_for_nobody(cluster);
+            return nothing_to_do;
         }
         let Some(in_force) = self.root_in_force().await else { return self.without_root() };
         match self.look(cluster, pods, &in_force).await {
@@ -57,17 +63,17 @@ impl Identities {
     }
 
     /// The bundle or the binding of a cluster was seen. True if that is news.
-    pub fn noticed(&self, cluster: &crate::cache::ClusterName, name: &str, version: Option<&str>) -> bool {
+    pub fn noticed(&self, cluster: &ClusterName, name: &str, version: Option<&str>) -> bool {
         self.memories.noticed(cluster, name, version)
     }
 
     /// Forgets clusters of one scope that are no longer there.
-    pub fn keep_clusters(&self, scope: Option<&str>, clusters: &[crate::cache::ClusterName]) {
+    pub fn keep_clusters(&self, scope: Option<&str>, clusters: &[ClusterName]) {
         self.memories.keep(scope, clusters);
     }
 
     /// The cluster is gone.
-    pub fn forget(&self, cluster: &crate::cache::ClusterName) {
+    pub fn forget(&self, cluster: &ClusterName) {
         self.memories.forget(cluster);
     }
 
@@ -132,7 +138,7 @@ impl Identities {
             trusted: in_force.thumbprints(),
             intermediate: reading.intermediate.clone(),
             leaf: reading.leaf.clone(),
-            known: reading.binding.is_some(),
+            known: reading.had_a_leaf(),
             orchestrating: self.parties.orchestrating(&uid),
             pods: pods.iter().filter(|pod| pod.running).map(pod).collect(),
         }
@@ -166,6 +172,12 @@ impl Identities {
         published?;
         let facts = facts(ready, next, now, self.memories.len());
         Ok(if postponed { IdentityFacts { look_again: facts.look_again.min(SOON), ..facts } } else { facts })
+    }
+
+    /// A cluster that is being deleted gets no new certificates: waiting for it would hold the root up for all others.
+    fn wait_for_nobody(&self, cluster: &ValkeyCluster) {
+        let name = ClusterName { namespace: cluster.namespace().unwrap_or_default(), name: cluster.name_any() };
+        self.memories.set_parties(&name, &cluster.uid().unwrap_or_default(), Vec::new());
     }
 
     /// What a change of root waits for in this cluster.
@@ -290,3 +302,7 @@ fn facts(ready: Result<(), String>, next: Option<Timestamp>, now: Timestamp, clu
     let look_again = due.map_or(quiet, |due: Duration| quiet.min(due.max(Duration::from_millis(500))));
     IdentityFacts { ready, look_again }
 }
+
+#[cfg(test)]
+#[path = "cluster_tests.rs"]
+mod tests;

@@ -2,7 +2,7 @@
 
 use super::in_force::InForce;
 use super::root_reading::{intermediate, made};
-use super::secrets::SecretSeen;
+use super::secrets::{SecretSeen, controller};
 use super::{Error, Identities};
 use crate::cache::ClusterName;
 use api::certificates::{ValkeyCertificateBinding, ValkeyCertificateBundle, names};
@@ -10,6 +10,7 @@ use api::names as common;
 use api::names::certificate_file::{CHAIN, KEY, ROOTS};
 use certificates::{Found, Intermediate, Leaf};
 use jiff::Timestamp;
+use kube::ResourceExt;
 use kube::api::Api;
 use pki::{Authority, Bundle, Lifetime, Scope, stored_leaf};
 
@@ -32,6 +33,13 @@ pub struct Keys {
 }
 
 impl Reading {
+    /// Whether this very cluster had a leaf before. What an earlier one of its name had is left for the garbage collector.
+    pub fn had_a_leaf(&self) -> bool {
+        let bundle = self.bundle.as_ref().filter(|bundle| controller(*bundle) == Some(&self.cluster_uid));
+        let bundle = bundle.and_then(ResourceExt::uid);
+        bundle.is_some() && self.binding.as_ref().and_then(controller) == bundle.as_deref()
+    }
+
     /// Whether this object in this version, or a later one, was read or written here.
     pub fn has_seen(&self, name: &str, version: Option<&str>) -> bool {
         let bundle = self.bundle.as_ref().map(|bundle| &bundle.metadata);
@@ -72,8 +80,8 @@ impl Identities {
             self.secrets.read(namespace, &leaf),
         );
         let scope = Scope::cluster(namespace, name)?;
-        let (intermediate, authority) = stored_intermediate(certificate, key, &scope, &in_force.trusted, now);
-        let (leaf, written, seen) = read_leaf(leaf, &scope, &in_force.trusted, now);
+        let (intermediate, authority) = stored_intermediate((certificate, key), uid, &scope, &in_force.trusted, now);
+        let (leaf, written, seen) = read_leaf(leaf, uid, &scope, &in_force.trusted, now);
         let reading = Reading {
             cluster_uid: uid.to_owned(),
             bundle: bundle
@@ -91,13 +99,13 @@ impl Identities {
 type Answer = Result<Option<SecretSeen>, String>;
 
 fn stored_intermediate(
-    certificate: Answer,
-    key: Answer,
+    (certificate, key): (Answer, Answer),
+    uid: &str,
     scope: &Scope,
     trusted: &Bundle,
     now: Timestamp,
 ) -> (Found<Intermediate>, Option<Authority>) {
-    let (certificate, key) = match (ours(certificate), ours(key)) {
+    let (certificate, key) = match (ours(certificate, uid), ours(key, uid)) {
         (Found::Whole(certificate), Found::Whole(key)) => (certificate, key),
         (Found::Unreadable(why), _) | (_, Found::Unreadable(why)) => return (Found::Unreadable(why), None),
         _ => return (Found::Absent, None),
@@ -112,11 +120,13 @@ fn stored_intermediate(
     }
 }
 
-fn ours(answer: Answer) -> Found<SecretSeen> {
+/// One that goes with an earlier cluster of this name is as good as gone: the garbage collector takes it soon.
+fn ours(answer: Answer, uid: &str) -> Found<SecretSeen> {
     match answer {
         Err(why) => Found::Unreadable(why),
         Ok(None) => Found::Absent,
-        Ok(Some(seen)) if seen.ours => Found::Whole(seen),
+        Ok(Some(seen)) if seen.ours && seen.controller.as_deref() == Some(uid) => Found::Whole(seen),
+        Ok(Some(seen)) if seen.ours => Found::Absent,
         Ok(Some(_)) => Found::Unreadable(
             "a Secret of the name that is needed belongs to somebody else: delete it, or name the cluster otherwise"
                 .to_owned(),
@@ -126,11 +136,12 @@ fn ours(answer: Answer) -> Found<SecretSeen> {
 
 fn read_leaf(
     answer: Answer,
+    uid: &str,
     scope: &Scope,
     trusted: &Bundle,
     now: Timestamp,
 ) -> (Found<Leaf>, Timestamp, Option<SecretSeen>) {
-    let seen = match ours(answer) {
+    let seen = match ours(answer, uid) {
         Found::Whole(seen) => seen,
         Found::Unreadable(why) => return (Found::Unreadable(why), now, None),
         _ => return (Found::Absent, now, None),
@@ -158,3 +169,7 @@ fn leaf_of(seen: &SecretSeen, scope: &Scope, trusted: &Bundle, now: Timestamp) -
         lifetime: Lifetime { issued_at, expires_at: stored.not_after },
     })
 }
+
+#[cfg(test)]
+#[path = "cluster_reading_tests.rs"]
+mod tests;

@@ -9,6 +9,8 @@ mod cluster_writing;
 mod contents;
 mod in_force;
 mod memory;
+#[cfg(test)]
+mod nowhere;
 mod operators;
 mod own;
 mod own_intermediate;
@@ -19,6 +21,7 @@ mod root;
 mod root_reading;
 mod root_writing;
 mod secrets;
+mod wanted_root;
 
 pub use cluster::IdentityFacts;
 pub use own::Own;

@@ -68,7 +68,7 @@ impl Identities {
         let api: Api<Pod> = Api::namespaced(self.client.clone(), &self.settings.namespace);
         let looks = others.map(|entry| async { (entry.name.clone(), api.get_opt(&entry.name).await) });
         for (name, found) in join_all(looks).await {
-            if let Ok(None) = found {
+            if found.is_ok_and(|pod| pod.is_none_or(|pod| is_over(&pod))) {
                 self.forget_replica(&name).await;
             }
         }
@@ -82,6 +82,12 @@ impl Identities {
             tracing::debug!(%error, "its entry stays until the next look");
         }
     }
+}
+
+/// An evicted pod stays as an object, and nothing runs in it ever again.
+fn is_over(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    matches!(phase, Some("Failed" | "Succeeded"))
 }
 
 /// Writes the entry of one replica, each under a field manager of its own.
@@ -107,4 +113,17 @@ async fn apply(client: &Client, namespace: &str, replica: &str, entries: Vec<Ope
         json!({ "apiVersion": API_VERSION, "kind": "ValkeyCA", "metadata": { "name": names::ROOT }, "status": status });
     let parameters = PatchParams::apply(&format!("{MANAGER}-{replica}")).force();
     api.patch_status(names::ROOT, &parameters, &Patch::Apply(&patch)).await.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replica_whose_pod_was_evicted_is_not_waited_for_and_one_that_is_starting_is() {
+        let pod = |phase: &str| -> Pod { serde_json::from_value(json!({ "status": { "phase": phase } })).unwrap() };
+        assert!(["Failed", "Succeeded"].into_iter().all(|phase| is_over(&pod(phase))));
+        assert!(!["Pending", "Running", "Unknown"].into_iter().any(|phase| is_over(&pod(phase))));
+        assert!(!is_over(&Pod::default()));
+    }
 }

@@ -88,6 +88,7 @@ impl Identities {
         let mut repaired = None;
         for _ in 0..STEPS {
             let reading = self.read_root(authority, now).await?;
+            self.put_stored_in_force(&reading);
             let parties = self.parties_of(&reading, authority, scopes).await?;
             let mut plan = root_plan(&view(&reading, &parties)?, INTERMEDIATE_VALIDITY, now);
             repaired = plan.repaired.take().or(repaired);
@@ -125,7 +126,20 @@ impl Identities {
         if !reading.trusted_is_stored && !reading.trusted.thumbprints().is_empty() {
             self.write_trusted(&reading.trusted, reading).await?;
         }
+        if let Some(root) = reading.wanted_root.as_ref().filter(|_| reading.wanted_is_unnoted) {
+            tracing::info!(secret = reading.secret, "noting which root the operator made");
+            self.write_named(&reading.secret, root).await?;
+        }
         Ok(())
+    }
+
+    /// Before anything is done: whatever may come of that, what is below the stored root goes on being renewed.
+    fn put_stored_in_force(&self, reading: &RootReading) {
+        let trusted = reading.trusted.thumbprints();
+        let signing = reading.signing.as_ref().filter(|_| reading.signing_is_stored);
+        if signing.is_some_and(|root| trusted.contains(&root.authority.thumbprint())) {
+            self.put_in_force(reading);
+        }
     }
 
     fn put_in_force(&self, reading: &RootReading) {
@@ -185,3 +199,7 @@ fn trusted(bundle: &Bundle) -> Result<Vec<TrustedRoot>, Error> {
     // The definition takes eight; more than two are there only while somebody changes the root again and again.
     Ok(bundle.listed().map_err(Error::issue)?.into_iter().map(entry).take(8).collect())
 }
+
+#[cfg(test)]
+#[path = "root_tests.rs"]
+mod tests;

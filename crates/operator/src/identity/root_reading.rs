@@ -2,18 +2,21 @@
 
 use super::in_force::Root;
 use super::secrets::SecretSeen;
-use super::{Error, INTERMEDIATE_VALIDITY, Identities};
+use super::wanted_root::judge;
+use super::{Error, Identities};
 use api::certificates::{AuthoritySource, ValkeyCA, names};
 use api::names::certificate_file::{CHAIN, KEY, ROOTS};
 use certificates::{Found, Intermediate, Source, Wanted};
 use jiff::Timestamp;
-use pki::{Authority, Bundle, Lifetime, SKEW, SystemRandomness, own_authority};
+use pki::{Authority, Bundle, Lifetime, SKEW, SystemRandomness};
 
 pub struct RootReading {
     pub secret: String,
     pub wanted: Wanted,
     /// With its key, when it can be used.
     pub wanted_root: Option<Root>,
+    /// It is the operator's, and its Secret does not say so yet: it was written before that was noted.
+    pub wanted_is_unnoted: bool,
     pub signing: Option<Root>,
     /// Whether the root in force is in its Secret, or only in this process's memory.
     pub signing_is_stored: bool,
@@ -41,13 +44,14 @@ impl Identities {
         let kept = operator.as_ref().and_then(|seen| Bundle::from_pem(seen.contents.get(ROOTS)).ok());
         let trusted_is_stored = kept.is_some();
         let trusted = kept.or_else(|| memory.map(|memory| memory.trusted.clone())).unwrap_or_else(|| told(authority));
-        let (wanted, wanted_root) = judge(named, wanted, signing.as_ref(), now);
+        let (wanted, wanted_root, wanted_is_unnoted) = judge(named, wanted, signing.as_ref(), now);
         let (own, own_authority) = self.own_intermediate(operator, &trusted, now);
         let secret = named.clone();
         Ok(RootReading {
             secret,
             wanted,
             wanted_root,
+            wanted_is_unnoted,
             signing,
             signing_is_stored,
             trusted,
@@ -100,8 +104,12 @@ fn told(authority: &ValkeyCA) -> Bundle {
     Bundle::from_pem(roots.collect::<String>().as_bytes()).unwrap_or_default()
 }
 
-fn stored_signing(seen: &SecretSeen) -> Option<Root> {
+/// None also when somebody put another certificate into it: only what was taken over step by step may sign.
+pub fn stored_signing(seen: &SecretSeen) -> Option<Root> {
     let authority = Authority::from_pem(seen.contents.get(CHAIN), seen.contents.get(KEY)).ok()?;
+    if seen.noted_thumbprint().is_some_and(|noted| noted != authority.thumbprint()) {
+        return None;
+    }
     let own = seen.annotation(names::SOURCE) == Some(text(Source::Own));
     let issued_at = seen.moment(names::ISSUED_AT).unwrap_or_else(|| made(authority.not_before()));
     let came_from = seen.annotation(names::CAME_FROM).unwrap_or(names::ROOT_SECRET).to_owned();
@@ -122,45 +130,3 @@ fn stringify_source(source: AuthoritySource) -> &'static str {
         AuthoritySource::Own => "Own",
     }
 }
-
-fn judge(
-    name: &str,
-    seen: Result<Option<SecretSeen>, String>,
-    signing: Option<&Root>,
-    now: Timestamp,
-) -> (Wanted, Option<Root>) {
-    let nothing = |source, root| (Wanted { source, root }, None);
-    match seen {
-        Err(why) => nothing(Source::Operator, Found::Unreadable(why)),
-        Ok(None) => nothing(Source::Operator, Found::Absent),
-        Ok(Some(seen)) => {
-            let source = if seen.ours { Source::Operator } else { Source::Own };
-            match usable(&seen, source, signing, now) {
-                Err(why) => nothing(source, Found::Spoilt(why)),
-                Ok(authority) => {
-                    let issued_at = seen.moment(names::ISSUED_AT).unwrap_or_else(|| authority.not_before());
-                    let root = Root { authority, issued_at, source, came_from: name.to_owned() };
-                    (Wanted { source, root: Found::Whole(root.stored()) }, Some(root))
-                }
-            }
-        }
-    }
-}
-
-/// Somebody's own root is put to every test, unless it is the one in force already: then its end is all there is to tell.
-fn usable(seen: &SecretSeen, source: Source, signing: Option<&Root>, now: Timestamp) -> Result<Authority, String> {
-    let plain = Authority::from_pem(seen.contents.get(CHAIN), seen.contents.get(KEY));
-    let in_force =
-        |authority: &Authority| signing.is_some_and(|root| root.authority.thumbprint() == authority.thumbprint());
-    match (source, plain) {
-        (Source::Operator, Ok(authority)) if authority.scope().is_none() => Ok(authority),
-        (Source::Operator, Ok(_)) => Err("it is no root".to_owned()),
-        (Source::Operator, Err(error)) => Err(error.to_string()),
-        (Source::Own, Ok(authority)) if in_force(&authority) => Ok(authority),
-        (Source::Own, _) => own_authority(seen.contents.map(), NEEDED, now, &SystemRandomness)
-            .map_err(|objections| objections.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")),
-    }
-}
-
-/// What a root of the user's must still last. An intermediate that does not fit below it is made shorter.
-const NEEDED: std::time::Duration = std::time::Duration::from_secs(INTERMEDIATE_VALIDITY.as_secs() / 12);

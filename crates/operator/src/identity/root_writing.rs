@@ -70,7 +70,7 @@ impl Identities {
         self.write_named(&reading.secret, &root).await
     }
 
-    async fn write_named(&self, name: &str, root: &Root) -> Result<(), Error> {
+    pub(super) async fn write_named(&self, name: &str, root: &Root) -> Result<(), Error> {
         self.write_root(name, root, notes(root.issued_at)).await
     }
 
@@ -81,7 +81,13 @@ impl Identities {
         self.write_root(names::SIGNING_SECRET, root, annotations).await
     }
 
-    async fn write_root(&self, name: &str, root: &Root, annotations: BTreeMap<String, String>) -> Result<(), Error> {
+    async fn write_root(
+        &self,
+        name: &str,
+        root: &Root,
+        mut annotations: BTreeMap<String, String>,
+    ) -> Result<(), Error> {
+        annotations.insert(names::THUMBPRINT.to_owned(), root.authority.thumbprint().to_string());
         let certificate = root.authority.certificate_pem().map_err(Error::issue)?;
         let key = root.authority.key_pem().map_err(Error::issue)?;
         let contents = Contents::default().with(CHAIN, &certificate).with(KEY, &key);

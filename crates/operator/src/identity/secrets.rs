@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Client, ResourceExt};
+use pki::Thumbprint;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use zeroize::Zeroize;
@@ -25,11 +26,18 @@ pub struct SecretSeen {
     pub contents: Contents,
     pub annotations: BTreeMap<String, String>,
     pub ours: bool,
+    /// UID of the object it goes with.
+    pub controller: Option<String>,
 }
 
 impl SecretSeen {
     pub fn annotation(&self, key: &str) -> Option<&str> {
         self.annotations.get(key).map(String::as_str)
+    }
+
+    /// Of the root that we put into it.
+    pub fn noted_thumbprint(&self) -> Option<Thumbprint> {
+        self.annotation(names::THUMBPRINT).map(Thumbprint::recorded)
     }
 
     /// When the certificate was made, as we noted it.
@@ -99,8 +107,15 @@ impl Secrets {
 fn seen(secret: Secret) -> SecretSeen {
     let labelled = secret.labels().get(label::MANAGED_BY).is_some_and(|manager| manager == MANAGER);
     let ours = labelled || secret.annotations().contains_key(names::ISSUED_AT);
+    let controller = controller(&secret).map(str::to_owned);
     let annotations = secret.metadata.annotations.unwrap_or_default();
-    SecretSeen { contents: Contents::of(secret.data), annotations, ours }
+    SecretSeen { contents: Contents::of(secret.data), annotations, ours, controller }
+}
+
+/// UID of the object that this one goes with.
+pub fn controller(object: &impl ResourceExt) -> Option<&str> {
+    let mut owners = object.owner_references().iter();
+    owners.find(|owner| owner.controller == Some(true)).map(|owner| owner.uid.as_str())
 }
 
 fn secret(wanted: &SecretWanted) -> Secret {

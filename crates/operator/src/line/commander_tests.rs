@@ -269,7 +269,7 @@ async fn a_leader_that_leads_no_more_commands_nobody() {
 #[tokio::test]
 async fn a_higher_term_that_a_sidecar_has_seen_is_noted_and_an_impossible_one_is_refused() {
     let running = Running::start().await;
-    let _liar = running.claiming("orders-0", u64::MAX);
+    let _liar = running.claiming("orders-0", 1 << 61);
     let refused = "line_refusals_total{reason=\"UnbelievableEpoch\"}";
     until("the refusal", || running.metrics.print().contains(refused)).await;
     assert_eq!(*running.seen.borrow(), 0);

@@ -3,14 +3,12 @@
 use super::commander::Commander;
 use super::roster::Roster;
 use crate::metrics::{Metrics, Refused};
+use k8s_openapi::jiff::Timestamp;
 use link::contract::{HeartbeatRequest, ReportRequest};
 use link::server::{Attention, Operator, Session, Sidecar};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
-
-/// Terms grow by one with each leader. A sidecar that claims to have seen a higher one than this would use the numbers up.
-const HIGHEST_BELIEVED: u64 = 1 << 62;
 
 pub struct Desk {
     pub roster: Arc<Roster>,
@@ -23,7 +21,7 @@ pub struct Desk {
 
 impl Desk {
     fn note_epoch(&self, seen: u64, sidecar: &Sidecar) {
-        if seen > HIGHEST_BELIEVED {
+        if !is_believable(seen, Timestamp::now()) {
             self.metrics.line_refusals.get_or_create(&Refused { reason: "UnbelievableEpoch" }).inc();
             tracing::debug!(pod = sidecar.pod.pod, namespace = sidecar.pod.namespace, seen, "no leader had this term");
             return;
@@ -34,6 +32,13 @@ impl Desk {
             higher
         });
     }
+}
+
+/// Terms grow by one with each leader, and none leads for less than a millisecond: there were fewer than milliseconds since 1970.
+/// This limit grows faster than terms do. Whatever number somebody makes up today, one above it is believed later, from sidecars
+/// that a leader without its Lease must catch up with; below a fixed limit that would end some day.
+fn is_believable(term: u64, now: Timestamp) -> bool {
+    u64::try_from(now.as_millisecond()).is_ok_and(|highest| term <= highest)
 }
 
 impl Operator for Desk {
@@ -57,5 +62,19 @@ impl Operator for Desk {
 
     fn disconnected(&self, sidecar: &Sidecar) {
         self.roster.disconnected(sidecar);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leaders_after_the_highest_term_that_anybody_can_make_up_are_believed() {
+        let now = Timestamp::from_second(1_800_000_000).unwrap();
+        let made_up = 1_800_000_000_000;
+        assert!(is_believable(made_up, now) && !is_believable(made_up + 1, now) && !is_believable(1 << 61, now));
+        let a_minute_later = Timestamp::from_second(1_800_000_060).unwrap();
+        assert!(is_believable(made_up + 1_000, a_minute_later), "its leader and those after it");
     }
 }

@@ -21,6 +21,8 @@ use tokio::sync::Semaphore;
 const REVIEWS: usize = 32;
 /// Tokens remembered; above the pods of one operator.
 const MOST: usize = 20_000;
+/// Pods of one cluster, at most.
+const MOST_PODS: u32 = 1000;
 /// A pod that speaks before the watches have brought it is waited for.
 const NEWS: Duration = Duration::from_secs(3);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
@@ -113,9 +115,32 @@ impl PodProof for TokenProof {
     fn prove<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<ProvenPod, ProofError>> {
         Box::pin(async move { self.belonging(&self.holder(token).await?).await })
     }
+
+    /// Only what a lookup tells for certain: nothing is refused on lists that are not there yet.
+    fn holds(&self, pod: &ProvenPod) -> Result<(), ProofError> {
+        match self.territory.ground(&pod.namespace) {
+            Some(ground) if ground.cache.missing().is_empty() => {
+                is_there(&ground, pod).map_err(|why| ProofError::Refused(why.to_owned()))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
-/// The pod must be the one of that UID, made by the StatefulSet of a cluster that exists, under that cluster's account.
+/// The pod and its cluster, under the UIDs they had. Not whose the pod is: while its StatefulSet is made anew it is nobody's.
+fn is_there(ground: &Ground, proven: &ProvenPod) -> Result<(), &'static str> {
+    let (cluster, pod) = ground.pod(&proven.namespace, &proven.pod).ok_or("its pod is gone")?;
+    if pod.uid != proven.pod_uid {
+        return Err("its pod has been replaced by another of the same name");
+    }
+    if ground.cluster(&cluster).as_ref() != Some(&proven.cluster_uid) {
+        return Err("its ValkeyCluster is gone");
+    }
+    Ok(())
+}
+
+/// The pod must be the one of that UID, one of the StatefulSet of a cluster that exists, under that cluster's account. Whoever creates
+/// a pod writes its owner; but one that is not called like a pod of the StatefulSet is none of it.
 fn ours(ground: &Ground, holder: &Holder) -> Result<ProvenPod, &'static str> {
     let (cluster, pod) = ground.pod(&holder.namespace, &holder.pod).ok_or("its pod is none of this operator's")?;
     if pod.uid != holder.pod_uid {
@@ -123,6 +148,9 @@ fn ours(ground: &Ground, holder: &Holder) -> Result<ProvenPod, &'static str> {
     }
     if pod.controller.is_none() || pod.controller != ground.stateful_set(&cluster) {
         return Err("its pod was not made by the StatefulSet of a ValkeyCluster");
+    }
+    if !is_ordinal_name(&holder.pod, &cluster.name) {
+        return Err("its name is not that of a pod of the StatefulSet");
     }
     if holder.service_account != names::service_account(&cluster.name) {
         return Err("its service account is not the cluster's");
@@ -135,6 +163,11 @@ fn ours(ground: &Ground, holder: &Holder) -> Result<ProvenPod, &'static str> {
         pod: holder.pod.clone(),
         pod_uid: holder.pod_uid.clone(),
     })
+}
+
+fn is_ordinal_name(pod: &str, cluster: &str) -> bool {
+    let ordinal = pod.rsplit_once('-').and_then(|(_, ordinal)| ordinal.parse::<u32>().ok());
+    ordinal.is_some_and(|ordinal| ordinal < MOST_PODS && names::pod(cluster, ordinal) == pod)
 }
 
 fn outcome(found: &Result<Holder, ProofError>) -> &'static str {

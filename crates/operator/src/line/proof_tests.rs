@@ -4,6 +4,7 @@ use crate::watch::Guarded;
 use futures::channel::mpsc::unbounded;
 use kube::core::DeserializeGuard;
 use kube::runtime::reflector::store;
+use kube::runtime::reflector::store::Writer;
 use kube::runtime::watcher::Event;
 use planner::{ChildKind, PodFacts};
 use serde_json::json;
@@ -52,24 +53,39 @@ fn entry(source: Source, name: &str, uid: &str, payload: Payload) -> Entry {
     Entry { object, cluster, uid: uid.into(), resource_version: "1".into(), payload }
 }
 
-/// A territory with the cluster orders, its StatefulSet, its pod orders-0 and a stranger that carries our labels.
+fn orders() -> Guarded {
+    let cluster = json!({ "apiVersion": "valkey.io/v1alpha1", "kind": "ValkeyCluster", "spec": {},
+        "metadata": { "name": "orders", "namespace": "team-a", "uid": "cluster" } });
+    serde_json::from_value::<DeserializeGuard<_>>(cluster).unwrap()
+}
+
 fn territory() -> Arc<Territory> {
+    land().0
+}
+
+/// A territory with the cluster orders, its StatefulSet, its pod orders-0, a stranger that carries our labels, and pods of other
+/// names that claim to be the StatefulSet's; with what the watches write to.
+fn land() -> (Arc<Territory>, Arc<crate::cache::Cache>, Writer<Guarded>) {
     let territory = Territory::default();
     let cache = Arc::new(crate::cache::Cache::default());
     Source::all().into_iter().for_each(|source| drop(cache.listed(source, &Default::default())));
     let set = Source::Child(ChildKind::StatefulSet);
     cache.insert(entry(set, "orders", "set", Payload::Child(Arc::default())));
-    for (name, controller) in [("orders-0", "set"), ("stranger", "other")] {
+    for (name, controller) in [
+        ("orders-0", "set"),
+        ("stranger", "other"),
+        ("spy", "set"),
+        ("orders-00", "set"),
+        ("orders-1000", "set"),
+        ("other-0", "set"),
+    ] {
         let facts = PodFacts { uid: name.into(), controller: Some(controller.into()), ..PodFacts::default() };
         cache.insert(entry(Source::Pods, name, name, Payload::Pod(Arc::new(facts))));
     }
     let (clusters, mut writer) = store();
-    let cluster = json!({ "apiVersion": "valkey.io/v1alpha1", "kind": "ValkeyCluster", "spec": {},
-        "metadata": { "name": "orders", "namespace": "team-a", "uid": "cluster" } });
-    let cluster: Guarded = serde_json::from_value::<DeserializeGuard<_>>(cluster).unwrap();
-    writer.apply_watcher_event(&Event::Apply(cluster));
-    territory.claim(Ground { namespace: Some("team-a".into()), cache, clusters, queue: unbounded().0 });
-    Arc::new(territory)
+    writer.apply_watcher_event(&Event::Apply(orders()));
+    territory.claim(Ground { namespace: Some("team-a".into()), cache: cache.clone(), clusters, queue: unbounded().0 });
+    (Arc::new(territory), cache, writer)
 }
 
 fn proof(reviewer: &Fake) -> TokenProof {
@@ -109,6 +125,10 @@ async fn who_is_not_a_pod_of_a_cluster_is_refused() {
         ("team-a/orders-valkey/orders-7/orders-7", "none of this operator's"),
         ("team-a/orders-valkey/orders-0/earlier", "replaced by another"),
         ("team-a/orders-valkey/stranger/stranger", "not made by the StatefulSet"),
+        ("team-a/orders-valkey/spy/spy", "its name"),
+        ("team-a/orders-valkey/orders-00/orders-00", "its name"),
+        ("team-a/orders-valkey/orders-1000/orders-1000", "its name"),
+        ("team-a/orders-valkey/other-0/other-0", "its name"),
         ("team-a/default/orders-0/orders-0", "service account"),
         ("nonsense", "does not know it"),
     ];
@@ -128,4 +148,23 @@ async fn an_api_server_that_cannot_say_refuses_nobody() {
     assert!(matches!(&unavailable, Err(ProofError::Unavailable(why)) if why.contains("too busy")), "{unavailable:?}");
     let elsewhere = proof(&Fake::default()).prove(&token("team-b/orders-valkey/orders-0/orders-0", in_an_hour())).await;
     assert!(matches!(elsewhere, Err(ProofError::Unavailable(_))), "{elsewhere:?}");
+}
+
+#[tokio::test]
+async fn a_proof_holds_until_the_pod_or_its_cluster_is_gone() {
+    let (territory, cache, mut writer) = land();
+    let proof = TokenProof::new(Fake::default(), territory, Arc::new(Metrics::new()));
+    let pod = proof.prove(&token("team-a/orders-valkey/orders-0/orders-0", in_an_hour())).await.unwrap();
+    assert!(proof.holds(&pod).is_ok());
+    let refused = |why: &str| matches!(proof.holds(&pod), Err(ProofError::Refused(text)) if text.contains(why));
+    let name = |source, name: &str| ObjectName { source, namespace: "team-a".into(), name: name.into() };
+    cache.remove(&name(Source::Child(ChildKind::StatefulSet), "orders"), "set");
+    writer.apply_watcher_event(&Event::Init);
+    assert!(proof.holds(&pod).is_ok(), "its StatefulSet is made anew, and its cluster listed anew");
+    writer.apply_watcher_event(&Event::InitDone);
+    assert!(refused("ValkeyCluster is gone"));
+    writer.apply_watcher_event(&Event::Apply(orders()));
+    assert!(proof.holds(&pod).is_ok());
+    cache.remove(&name(Source::Pods, "orders-0"), "orders-0");
+    assert!(refused("pod is gone"));
 }

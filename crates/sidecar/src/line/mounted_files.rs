@@ -100,7 +100,12 @@ impl Reader {
             return;
         }
         let read = read(&now.folder, &self.expected);
-        self.seen = Some(now);
+        self.take(now, read);
+    }
+
+    /// What could not be read is read again: the disk may have failed it for a moment, without any change of the files.
+    fn take(&mut self, revision: Revision, read: Result<Credentials, ReadIdentity>) {
+        self.seen = read.is_ok().then_some(revision);
         let problem = match read {
             Ok(credentials) => {
                 self.give(credentials);
@@ -125,11 +130,12 @@ impl Reader {
     }
 
     fn note(&self, problem: Option<String>) {
-        if let Some(problem) = &problem {
+        let mut noted = self.problem.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(problem) = problem.as_ref().filter(|problem| noted.as_ref() != Some(problem)) {
             let kept = self.given.is_some();
             tracing::warn!(problem, last_good_stays = kept, "no good certificate for the line to the operator");
         }
-        *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = problem;
+        *noted = problem;
     }
 }
 

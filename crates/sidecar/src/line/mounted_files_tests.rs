@@ -83,3 +83,19 @@ async fn a_new_revision_is_taken_and_a_broken_one_leaves_the_last_good() {
     current.changed().await.unwrap();
     assert_ne!(current.borrow().thumbprint(), &before);
 }
+
+#[test]
+fn what_could_not_be_read_for_a_moment_is_read_again_without_a_new_revision() {
+    let mut mount = Mount::new();
+    let texts = mount.leaf("orders");
+    mount.swap(&texts);
+    let (announce, ready) = watch::channel(None);
+    let (folder, expected) = (mount.folder.path().to_owned(), pki::identity::sidecar("team-a", "orders").unwrap());
+    let mut reader = Reader { folder, expected, seen: None, given: None, announce, problem: Arc::default() };
+    let broken = ReadIdentity::Read { path: "tls.key".into(), source: io::Error::from_raw_os_error(5) };
+    reader.take(revision(&reader.folder), Err(broken));
+    assert!(reader.problem.lock().unwrap().as_ref().unwrap().contains("tls.key"));
+    reader.look();
+    assert!(ready.borrow().is_some() && reader.problem.lock().unwrap().is_none());
+    assert!(reader.seen.is_some(), "and it is not read a third time");
+}
