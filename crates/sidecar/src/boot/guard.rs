@@ -7,10 +7,13 @@
 
 use super::{
     past::{Past, PastNode},
-    peer_answer::{PeerAnswer, Successor},
+    peer_answer::{Copy, Followed, PeerAnswer, Successor},
 };
 use link::contract::{Role, Start};
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, SystemTime},
+};
 
 /// What Valkey would load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +29,8 @@ pub enum Data {
 pub struct Facts {
     pub past: Past,
     pub data: Data,
+    /// When the snapshot was completed, by this node's clock.
+    pub snapshot_written: Option<SystemTime>,
     /// It stopped in order, and all it had was written.
     pub clean_stop: bool,
     /// By node id, the last answer of each since the wait began; those that gave none are absent.
@@ -51,6 +56,9 @@ pub enum Decision {
 
 /// How long replicas have to answer before an order is obeyed that could overrule them; an order lasts a little longer.
 const HEARING: Duration = Duration::from_millis(1_500);
+/// A link is lost with the process, but told in whole seconds of two clocks. What a snapshot has was written before it was
+/// completed, so a replica that is given this much too much loses no more than that.
+const TOLD_IN_SECONDS: Duration = Duration::from_secs(2);
 
 pub fn decide(facts: &Facts) -> Decision {
     match (facts.ordered, &facts.past) {
@@ -127,12 +135,19 @@ fn no_copy_has_data(node: &PastNode, facts: &Facts) -> bool {
     node.replicas().all(|replica| keys(&replica.id) == Some(0))
 }
 
-/// Anything is better than nothing; than a snapshot, what was followed since.
+/// Anything is better than nothing; than a snapshot, what was followed beyond it.
 fn better_copy(facts: &Facts) -> Option<&str> {
-    let nothing = facts.data == Data::Nothing;
-    let is_better =
-        |answer: &PeerAnswer| answer.copy.is_some_and(|copy| copy.keys > 0 && (copy.followed_to_the_end || nothing));
-    facts.answers.iter().find(|(_, answer)| is_better(answer)).map(|(id, _)| id.as_str())
+    let is_better = |copy: Copy| copy.keys > 0 && (facts.data == Data::Nothing || followed_beyond(copy, facts));
+    let better = facts.answers.iter().find(|(_, answer)| answer.copy.is_some_and(is_better));
+    better.map(|(id, _)| id.as_str())
+}
+
+fn followed_beyond(copy: Copy, facts: &Facts) -> bool {
+    match copy.followed {
+        Followed::Never => false,
+        Followed::Until(lost) => facts.snapshot_written.is_none_or(|written| lost + TOLD_IN_SECONDS >= written),
+        Followed::Still => true,
+    }
 }
 
 fn open(reason: impl Into<String>) -> Decision {

@@ -9,7 +9,7 @@ use std::{
     io,
     net::SocketAddr,
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 use tokio::{
     net::lookup_host,
@@ -109,8 +109,9 @@ async fn ask_at(past: &PastNode, peer: &Peer, address: SocketAddr) -> Result<Opt
         return Ok(None);
     }
     let info = connection.info(&["replication", "persistence"]).await?;
+    let now = SystemTime::now();
     let keys = connection.database_size().await?;
-    Ok(Some(PeerAnswer::of(past, &view, &info, keys)))
+    Ok(Some(PeerAnswer::of(past, &view, &info, keys, now)))
 }
 
 #[cfg(test)]

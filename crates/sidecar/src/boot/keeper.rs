@@ -143,6 +143,7 @@ impl Keeper {
         Facts {
             past: disk.past.clone(),
             data: disk.data,
+            snapshot_written: disk.snapshot_written,
             clean_stop: disk.clean_stop,
             answers: inquiry.map_or_else(BTreeMap::new, Inquiry::answers),
             ordered: self.gate.wishes().ordered,
