@@ -35,6 +35,8 @@ pub struct Facts {
     pub clean_stop: bool,
     /// By node id, the last answer of each since the wait began; those that gave none are absent.
     pub answers: BTreeMap<String, PeerAnswer>,
+    /// How long they have been asked.
+    pub asked: Duration,
     pub ordered: Option<Start>,
     pub waited: Duration,
     /// After this the cluster had its chance to vote for another.
@@ -62,12 +64,9 @@ const TOLD_IN_SECONDS: Duration = Duration::from_secs(2);
 
 pub fn decide(facts: &Facts) -> Decision {
     match (facts.ordered, &facts.past) {
-        (Some(Start::AsIs), Past::Node(node)) if objection(node, facts).is_some() => {
-            wait(objection(node, facts).unwrap_or_default())
-        }
-        (Some(start @ (Start::AsIs | Start::Fresh)), _) => {
-            Decision::Open { start, concede: false, reason: "the operator lets it through".into() }
-        }
+        (Some(Start::Fresh), _) => obey(Start::Fresh),
+        (Some(Start::AsIs), Past::Node(node)) => start_as_is(node, facts),
+        (Some(Start::AsIs), _) => obey(Start::AsIs),
         (_, Past::Unknown) => open("it has no past: it joins nothing by itself"),
         (_, Past::Damaged(reason)) => wait(format!(
             "nodes.conf is damaged ({reason}): Valkey would not start; the operator has to start it afresh"
@@ -76,18 +75,24 @@ pub fn decide(facts: &Facts) -> Decision {
     }
 }
 
-/// Why an order to start as it is is not obeyed: it would be the primary again at once, and its replicas would throw away what
-/// they have.
-fn objection(node: &PastNode, facts: &Facts) -> Option<String> {
-    let Decision::Wait { .. } = decide_for(node, facts) else { return None };
-    if facts.data == Data::Journal {
-        return None;
+/// What it would do by itself comes first: with a successor there, it gives way to that one, whoever lets it through.
+fn start_as_is(node: &PastNode, facts: &Facts) -> Decision {
+    match decide_for(node, facts) {
+        Decision::Wait { .. } => objection(node, facts).map_or_else(|| obey(Start::AsIs), wait),
+        open => open,
     }
-    if let Some(replica) = better_copy(facts) {
+}
+
+/// Why an order to start as it is is not obeyed: it would be the primary again at once, and its replicas would throw away what
+/// they have; one of them may even serve its slots by now.
+fn objection(node: &PastNode, facts: &Facts) -> Option<String> {
+    if facts.data != Data::Journal
+        && let Some(replica) = better_copy(facts)
+    {
         return Some(format!("replica {replica} has what this node would not load: it has to take over first"));
     }
     let heard = node.replicas().all(|replica| facts.answers.contains_key(&replica.id));
-    (!heard && facts.waited < HEARING)
+    (!heard && facts.asked < HEARING)
         .then(|| "it was a primary: its replicas are asked first what they have".to_owned())
 }
 
@@ -148,6 +153,10 @@ fn followed_beyond(copy: Copy, facts: &Facts) -> bool {
         Followed::Until(lost) => facts.snapshot_written.is_none_or(|written| lost + TOLD_IN_SECONDS >= written),
         Followed::Still => true,
     }
+}
+
+fn obey(start: Start) -> Decision {
+    Decision::Open { start, concede: false, reason: "the operator lets it through".into() }
 }
 
 fn open(reason: impl Into<String>) -> Decision {

@@ -17,6 +17,7 @@ fn trapped() -> Facts {
         snapshot_written: Some(saved()),
         clean_stop: false,
         answers: BTreeMap::new(),
+        asked: Duration::ZERO,
         ordered: None,
         waited: Duration::ZERO,
         patience: PATIENCE,
@@ -123,7 +124,7 @@ fn the_operator_may_know_better() {
 
 #[test]
 fn an_order_does_not_overrule_a_copy_that_followed_to_the_end_unless_the_own_data_is_as_good() {
-    let ordered = Facts { ordered: Some(Start::AsIs), waited: PATIENCE, ..trapped() };
+    let ordered = Facts { ordered: Some(Start::AsIs), asked: HEARING, ..trapped() };
     for data in [Data::Nothing, Data::Snapshot] {
         let facts = Facts { data, ..ordered.clone() };
         assert!(!opens(&with_replica(facts.clone(), 9, Followed::Still)), "{data:?}");
@@ -134,9 +135,27 @@ fn an_order_does_not_overrule_a_copy_that_followed_to_the_end_unless_the_own_dat
             "restarted since: {data:?}"
         );
         assert!(opens(&facts), "a replica that gives no answer holds nobody up: {data:?}");
-        assert!(!opens(&Facts { waited: Duration::ZERO, ..facts }), "but it is asked first: {data:?}");
     }
-    assert!(opens(&with_replica(Facts { data: Data::Journal, waited: Duration::ZERO, ..ordered }, 9, Followed::Still)));
+    assert!(opens(&with_replica(Facts { data: Data::Journal, ..ordered }, 9, Followed::Still)));
+}
+
+#[test]
+fn an_order_waits_until_every_replica_was_asked_whether_it_serves_the_slots() {
+    for data in [Data::Nothing, Data::Snapshot, Data::Journal] {
+        let ordered = Facts { data, ordered: Some(Start::AsIs), waited: PATIENCE / 2, ..trapped() };
+        assert!(!opens(&ordered), "{data:?}");
+        assert!(opens(&with_replica(ordered.clone(), 0, Followed::Still)), "{data:?}");
+        assert!(opens(&Facts { asked: HEARING, ..ordered }), "{data:?}");
+    }
+}
+
+#[test]
+fn an_order_does_not_let_a_node_win_its_slots_back_from_its_successor() {
+    for outranks in [false, true] {
+        let mut facts = Facts { data: Data::Journal, ordered: Some(Start::AsIs), asked: HEARING, ..trapped() };
+        facts.answers.insert("r1".into(), PeerAnswer { successor: successor(outranks), copy: None });
+        assert!(matches!(decide(&facts), Decision::Open { concede, .. } if concede != outranks));
+    }
 }
 
 fn any_answer() -> impl Strategy<Value = PeerAnswer> {

@@ -72,6 +72,16 @@ impl Complaints {
     }
 }
 
+/// What came of an open gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Passage {
+    Closed,
+    /// What was on the disk has been set aside.
+    Afresh,
+    /// A Valkey has read its configuration.
+    Through,
+}
+
 impl Keeper {
     pub async fn run(self) {
         let mut pulse = self.sight.pulse();
@@ -109,20 +119,26 @@ impl Keeper {
         while !self.sight.alive() {
             self.note(fifo::ensure(&self.places.fifo));
             let decision = decide(&self.facts(&disk, inquiry.as_ref(), began));
-            if passed.is_none_or(|passed| passed.elapsed() > STARTING) {
+            let starting = passed.is_some_and(|passed| passed.elapsed() <= STARTING);
+            if !starting {
                 self.publish(status::boot(&disk, &decision));
             }
             match decision {
                 Decision::Open { start, concede, .. } => {
-                    if self.let_through(start, concede) {
+                    let passage = self.let_through(start, concede, starting);
+                    if passage != Passage::Closed {
                         disk = DiskFacts::read(&self.places.data_dir);
+                        // What was answered is about the epoch that it may have given up since.
+                        inquiry = None;
+                    }
+                    if passage == Passage::Through {
                         passed = Some(Instant::now());
                     }
                 }
-                Decision::Wait { .. } => self.dismiss_if_asked(),
-            }
-            if inquiry.is_none() && self.waits() {
-                inquiry = disk.past.node().cloned().map(Inquiry::start);
+                Decision::Wait { .. } => {
+                    self.dismiss_if_asked();
+                    inquiry = inquiry.or_else(|| disk.past.node().cloned().map(Inquiry::start));
+                }
             }
             tokio::select! {
                 () = self.gate.rung() => {}
@@ -146,42 +162,44 @@ impl Keeper {
             snapshot_written: disk.snapshot_written,
             clean_stop: disk.clean_stop,
             answers: inquiry.map_or_else(BTreeMap::new, Inquiry::answers),
+            asked: inquiry.map_or(Duration::ZERO, Inquiry::asked),
             ordered: self.gate.wishes().ordered,
             waited: began.elapsed(),
             patience: self.patience,
         }
     }
 
-    fn waits(&self) -> bool {
-        self.shared.lock().boot.as_ref().is_some_and(|boot| boot.waiting)
-    }
-
-    /// True when what is on the disk may have changed by it.
-    fn let_through(&self, start: Start, concede: bool) -> bool {
-        let wishes = self.gate.wishes();
-        if !wishes.conf_is_current {
-            return false;
+    /// `starting`: one that was let through a moment ago may own nodes.conf by now.
+    fn let_through(&self, start: Start, concede: bool, starting: bool) -> Passage {
+        if !self.gate.wishes().conf_is_current || (starting && (concede || start == Start::Fresh)) {
+            return Passage::Closed;
         }
-        if start == Start::Fresh && wishes.ordered.is_some() {
+        if start == Start::Fresh {
             return self.start_afresh();
         }
         if concede && let Err(error) = past::concede(&self.places.data_dir) {
             self.complaints.tell(&error);
-            return false;
+            return Passage::Closed;
         }
-        self.mend_shard_ids();
+        if !starting {
+            self.mend_shard_ids();
+        }
+        self.serve()
+    }
+
+    fn serve(&self) -> Passage {
         match fifo::serve(&self.places.fifo, &self.line()) {
             Ok(Served::Read) => {
                 tracing::info!("Valkey got its configuration");
                 // It is about the stop before this start.
                 StopNote::remove(&self.places.data_dir);
                 self.gate.obeyed();
-                true
+                Passage::Through
             }
-            Ok(Served::NobodyReads) => false,
+            Ok(Served::NobodyReads) => Passage::Closed,
             Err(error) => {
                 self.note(Err(error));
-                false
+                Passage::Closed
             }
         }
     }
@@ -200,7 +218,7 @@ impl Keeper {
     }
 
     /// Without a past the gate opens by itself, once the configuration has been rendered for an empty folder.
-    fn start_afresh(&self) -> bool {
+    fn start_afresh(&self) -> Passage {
         match set_aside(&self.places.data_dir) {
             Ok(folder) => {
                 tracing::warn!(?folder, "this node starts afresh; what it had is set aside");
@@ -210,7 +228,7 @@ impl Keeper {
             }
             Err(error) => self.complaints.tell(&error),
         }
-        true
+        Passage::Afresh
     }
 
     fn dismiss_if_asked(&self) {
