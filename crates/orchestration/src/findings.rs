@@ -1,11 +1,11 @@
 //! What is true of the cluster now, told from the same picture the decision is made on. Pure.
 
 use crate::decision::{Finding, FindingKind, Reason};
-use crate::ghosts;
 use crate::limits::{cut, listed};
 use crate::picture::{Member, Picture, Standing};
 use crate::proposal::Proposal;
 use crate::views;
+use crate::{gates, ghosts};
 use topology::{Role, SLOTS};
 
 pub(crate) fn findings(picture: &Picture, proposals: &[Proposal]) -> Vec<Finding> {
@@ -151,6 +151,7 @@ pub(crate) fn doubts(picture: &Picture) -> Vec<String> {
 fn troubles(picture: &Picture, proposals: &[Proposal]) -> Vec<(Reason, String)> {
     let mut troubles: Vec<(Reason, String)> = picture.members.iter().filter_map(standing_trouble).collect();
     troubles.extend(proposals.iter().flat_map(|proposal| proposal.blocked.clone()));
+    troubles.extend(gates::blocked(picture));
     troubles.extend(strangers(picture));
     troubles.extend(unsupported(picture));
     troubles.sort();

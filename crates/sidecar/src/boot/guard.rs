@@ -66,11 +66,10 @@ pub fn decide(facts: &Facts) -> Decision {
     match (facts.ordered, &facts.past) {
         (Some(Start::Fresh), _) => obey(Start::Fresh),
         (Some(Start::AsIs), Past::Node(node)) => start_as_is(node, facts),
-        (Some(Start::AsIs), _) => obey(Start::AsIs),
         (_, Past::Unknown) => open("it has no past: it joins nothing by itself"),
-        (_, Past::Damaged(reason)) => wait(format!(
-            "nodes.conf is damaged ({reason}): Valkey would not start; the operator has to start it afresh"
-        )),
+        (_, Past::Damaged(reason)) => {
+            wait(format!("nodes.conf is damaged ({reason}): Valkey would not start with it; it can only start afresh"))
+        }
         (_, Past::Node(node)) => decide_for(node, facts),
     }
 }

@@ -114,12 +114,19 @@ fn a_primary_that_died_right_after_it_saved_was_followed_beyond_its_snapshot() {
 
 #[test]
 fn the_operator_may_know_better() {
-    for (ordered, start) in [(Start::AsIs, Start::AsIs), (Start::Fresh, Start::Fresh)] {
-        let facts = Facts { ordered: Some(ordered), past: Past::Damaged("x".into()), ..trapped() };
-        assert!(matches!(decide(&facts), Decision::Open { start: chosen, .. } if chosen == start));
+    let ordered = |start| Facts { ordered: Some(start), asked: HEARING, ..trapped() };
+    assert!(matches!(decide(&ordered(Start::Fresh)), Decision::Open { start: Start::Fresh, .. }));
+    assert!(opens(&ordered(Start::AsIs)));
+    assert!(!opens(&ordered(Start::Unspecified)));
+}
+
+#[test]
+fn with_a_damaged_identity_a_node_starts_afresh_or_not_at_all() {
+    let damaged = |ordered| Facts { ordered, past: Past::Damaged("x".into()), ..trapped() };
+    assert!(matches!(decide(&damaged(Some(Start::Fresh))), Decision::Open { start: Start::Fresh, .. }));
+    for ordered in [None, Some(Start::AsIs)] {
+        assert!(matches!(decide(&damaged(ordered)), Decision::Wait { .. }), "{ordered:?}");
     }
-    assert!(!opens(&Facts { ordered: Some(Start::Unspecified), ..trapped() }));
-    assert!(!opens(&Facts { past: Past::Damaged("x".into()), ..trapped() }));
 }
 
 #[test]
