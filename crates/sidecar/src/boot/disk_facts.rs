@@ -68,7 +68,7 @@ mod tests {
         assert!(clean());
         StopNote { node_id: "other".into(), asked_unix_milliseconds: 1 }.write(folder.path()).unwrap();
         assert!(!clean());
-        StopNote::remove(folder.path());
+        StopNote::remove(folder.path()).unwrap();
         assert_eq!(StopNote::read(folder.path()), None);
     }
 

@@ -2,6 +2,7 @@
 //! configuration. IO; one task, started by `main`.
 
 use super::{
+    complaints::Complaints,
     disk_facts::DiskFacts,
     fifo::{self, FifoError, Served},
     gate::Gate,
@@ -21,7 +22,6 @@ use link::{
 use std::{
     collections::BTreeMap,
     path::PathBuf,
-    sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
 use tokio::time::sleep;
@@ -34,9 +34,8 @@ const EAGER_FOR: Duration = Duration::from_secs(30);
 const STARTING: Duration = Duration::from_secs(5);
 /// While Valkey runs.
 const CALM: Duration = Duration::from_secs(1);
-const COMPLAIN_AGAIN: Duration = Duration::from_secs(10);
 /// Not a parameter of Valkey: it ends with an error instead of starting.
-const DISMISSAL: &str = "the-pod-stops-and-this-server-does-not-start\n";
+const DISMISSAL: &str = "this-server-does-not-start-now\n";
 
 #[derive(Clone, Debug)]
 pub struct Places {
@@ -55,21 +54,6 @@ pub struct Keeper {
     /// Of the Valkey beside it, if the pod says.
     pub version: Option<ValkeyVersion>,
     pub complaints: Complaints,
-}
-
-/// What was last complained of, and when: what fails is tried again many times a second, and is not told that often.
-#[derive(Debug, Default)]
-pub struct Complaints(Mutex<Option<(String, Instant)>>);
-
-impl Complaints {
-    fn tell(&self, error: &dyn std::error::Error) {
-        let text = link::sentence::of(error);
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if last.as_ref().is_none_or(|(told, at)| *told != text || at.elapsed() > COMPLAIN_AGAIN) {
-            tracing::error!(error = text, "the gate before Valkey does not work");
-            *last = Some((text, Instant::now()));
-        }
-    }
 }
 
 /// What came of an open gate.
@@ -188,11 +172,9 @@ impl Keeper {
     }
 
     fn serve(&self) -> Passage {
-        match fifo::serve(&self.places.fifo, &self.line()) {
+        match self.serve_without_note() {
             Ok(Served::Read) => {
                 tracing::info!("Valkey got its configuration");
-                // It is about the stop before this start.
-                StopNote::remove(&self.places.data_dir);
                 self.gate.obeyed();
                 Passage::Through
             }
@@ -200,6 +182,22 @@ impl Keeper {
             Err(error) => {
                 self.note(Err(error));
                 Passage::Closed
+            }
+        }
+    }
+
+    /// The note is about the stop before this start: left there, it would make a later crash look like a stop in order. It is
+    /// kept as long as nobody starts, for the pod that stopped is still here when its Valkey has gone.
+    fn serve_without_note(&self) -> Result<Served, FifoError> {
+        if !StopNote::is_there(&self.places.data_dir) {
+            return fifo::serve(&self.places.fifo, &self.line());
+        }
+        let Some(reader) = fifo::reader(&self.places.fifo)? else { return Ok(Served::NobodyReads) };
+        match StopNote::remove(&self.places.data_dir) {
+            Ok(()) => reader.tell(&self.line()),
+            Err(error) => {
+                self.complaints.tell(&error);
+                reader.tell(DISMISSAL).map(|_| Served::NobodyReads)
             }
         }
     }
@@ -259,3 +257,7 @@ impl Keeper {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "keeper_tests.rs"]
+mod tests;
