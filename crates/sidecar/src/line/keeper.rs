@@ -109,7 +109,8 @@ impl Keeper {
     }
 
     fn line(&self, place: &Place, credentials: Current) -> Result<Line<LineNode>, String> {
-        let memory = EpochFile::new(&self.arguments.pod.data_dir);
+        let pod = &self.arguments.pod;
+        let memory = EpochFile::new(&pod.data_dir, &pod.run_dir, self.shared.clone());
         let fence = Fence::open(place.sender.cluster_uid.clone(), Box::new(memory))
             .map_err(|error| format!("the remembered epoch cannot be read: {error}"))?;
         self.shared.lock().line.epoch = fence.highest();
