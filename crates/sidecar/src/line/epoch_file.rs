@@ -7,14 +7,25 @@ use serde::{Deserialize, Serialize};
 use std::{
     fs, io,
     path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
+    thread,
+    time::Duration,
 };
 
 const FILE: &str = "sidecar-epoch.json";
+/// The fence is asked by the one thread that also answers probes, and a volume that hangs never answers.
+const LONGEST_WRITE: Duration = Duration::from_secs(1);
 
 pub struct EpochFile {
     volume: PathBuf,
     memory: PathBuf,
     shared: Shared,
+    /// A write to the volume is under way: another is not begun, and could not overtake it.
+    writing: Arc<AtomicBool>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -27,7 +38,25 @@ struct Remembered {
 impl EpochFile {
     /// `run_dir` is backed by memory and shared by the containers of the pod.
     pub fn new(data_dir: &Path, run_dir: &Path, shared: Shared) -> Self {
-        Self { volume: data_dir.join(FILE), memory: run_dir.join(FILE), shared }
+        Self { volume: data_dir.join(FILE), memory: run_dir.join(FILE), shared, writing: Arc::default() }
+    }
+
+    fn write(&self, text: String) -> io::Result<()> {
+        let silent = || io::Error::new(io::ErrorKind::TimedOut, "the data volume does not answer");
+        if self.writing.swap(true, Ordering::AcqRel) {
+            return Err(silent());
+        }
+        let (volume, writing, (done, written)) = (self.volume.clone(), self.writing.clone(), mpsc::channel());
+        let write = move || {
+            let result = durable_file::write(&volume, &text);
+            writing.store(false, Ordering::Release);
+            let _ = done.send(result);
+        };
+        if let Err(error) = thread::Builder::new().name("epoch".into()).spawn(write) {
+            self.writing.store(false, Ordering::Release);
+            return Err(error);
+        }
+        written.recv_timeout(LONGEST_WRITE).map_err(|_| silent())?.map_err(io::Error::other)
     }
 
     /// Told in the log when it changes; in /status as long as it is so.
@@ -51,7 +80,7 @@ impl EpochMemory for EpochFile {
     fn store(&self, cluster_uid: &str, epoch: u64) -> io::Result<Kept> {
         let remembered = Remembered { cluster_uid: cluster_uid.to_owned(), epoch };
         let text = serde_json::to_string(&remembered)?;
-        let Err(error) = durable_file::write(&self.volume, &text) else {
+        let Err(error) = self.write(text.clone()) else {
             self.note(None);
             return Ok(Kept::ForGood);
         };
@@ -132,6 +161,21 @@ mod tests {
         fs::remove_dir(blocked).unwrap();
         assert_eq!(places.file().store("one", 8).unwrap(), Kept::ForGood);
         assert_eq!(places.problem(), None);
+    }
+
+    #[test]
+    fn a_volume_that_hangs_is_waited_for_once() {
+        let places = places();
+        let file = places.file();
+        let hanging = file.volume.with_extension("tmp");
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, &hanging, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        assert_eq!(file.store("one", 8).unwrap(), Kept::WhileThePodLives);
+        let began = std::time::Instant::now();
+        assert_eq!(file.store("one", 9).unwrap(), Kept::WhileThePodLives);
+        assert!(began.elapsed() < LONGEST_WRITE / 2);
+        assert_eq!(places.file().load("one").unwrap(), 9);
+        drop(fs::File::open(hanging).unwrap());
     }
 
     #[test]
