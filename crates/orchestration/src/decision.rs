@@ -80,6 +80,8 @@ pub enum Reason {
     ForeignNode,
     /// Two pods run the same node.
     DuplicateNode,
+    /// A pod's record of who it was is damaged, and there is data beside it.
+    DamagedNode,
     /// A node knows one that is none of ours.
     UnknownNode,
     /// A shard has lost all its copies.

@@ -2,11 +2,11 @@
 
 use crate::deaths;
 use crate::decision::{Finding, FindingKind, Reason};
-use crate::ghosts;
 use crate::limits::{cut, listed};
 use crate::picture::{Member, Picture, Standing};
 use crate::proposal::Proposal;
 use crate::views;
+use crate::{gates, ghosts};
 use std::collections::BTreeMap;
 use topology::{NodeId, Role, SLOTS, SlotSet};
 
@@ -158,6 +158,7 @@ pub(crate) fn doubts(picture: &Picture) -> Vec<String> {
 fn troubles(picture: &Picture, proposals: &[Proposal]) -> Vec<(Reason, String)> {
     let mut troubles: Vec<(Reason, String)> = picture.members.iter().filter_map(standing_trouble).collect();
     troubles.extend(proposals.iter().flat_map(|proposal| proposal.blocked.clone()));
+    troubles.extend(gates::blocked(picture));
     troubles.extend(strangers(picture));
     troubles.extend(picture.map.ids().filter_map(|id| outliving(picture, id)));
     troubles.extend(unsupported(picture));

@@ -92,6 +92,7 @@ pub fn reason(reason: orchestration::Reason) -> Reason {
         Found::AsExpected => Reason::AsExpected,
         Found::ForeignNode => Reason::ForeignNode,
         Found::DuplicateNode => Reason::DuplicateNode,
+        Found::DamagedNode => Reason::DamagedNode,
         Found::UnknownNode => Reason::UnknownNode,
         Found::ShardLost => Reason::ShardLost,
         Found::OnlyOlderCopy => Reason::OnlyOlderCopy,

@@ -15,6 +15,7 @@ use crate::{
     durable_file,
     settings::{self, Stamp},
     state::Shared,
+    volume,
 };
 use api::{node_settings::NodeSettings, valkey_version::ValkeyVersion};
 use std::{
@@ -98,14 +99,14 @@ impl Agent {
         self.read_settings();
         let Some(settings) = self.settings.clone() else { return CALM };
         // The steps of a review rely on valkey.conf saying what the step before left.
-        if self.conf_outdated && !self.write_conf(&settings) {
+        if self.conf_outdated && !self.write_conf(&settings).await {
             return CALM;
         }
         if self.reviewed.is_some_and(|at| at.elapsed() < REVIEW) {
             return CALM;
         }
         let next = self.review(&settings).await;
-        if !self.write_conf(&settings) {
+        if !self.write_conf(&settings).await {
             return CALM;
         }
         self.reviewed = (next == Next::WhenDue).then(Instant::now);
@@ -141,9 +142,11 @@ impl Agent {
     }
 
     /// False when it could not be written.
-    fn write_conf(&mut self, settings: &NodeSettings) -> bool {
+    async fn write_conf(&mut self, settings: &NodeSettings) -> bool {
         let pod = &self.arguments.pod;
-        let (version, data) = (self.version(settings), DataFolder::look(&pod.data_dir));
+        let folder = pod.data_dir.clone();
+        let Ok(data) = volume::work(move || DataFolder::look(&folder)).await else { return false };
+        let version = self.version(settings);
         let (record, trust) = (&self.record, self.trust);
         let text = render::conf(&Inputs { pod, settings, version, record, data, trust });
         let written = durable_file::write_if_changed(&pod.conf(), &text);
@@ -211,7 +214,7 @@ impl Agent {
         let wanted = Wanted::new(pod, settings, version);
         let pending = apply::apply(&mut connection, &wanted, version, &mut self.record).await?;
         self.publish(&info, wanted.ignored, pending);
-        if let Err(error) = self.record.save(&self.arguments.pod.data_dir) {
+        if let Err(error) = self.record.save(&self.arguments.pod.data_dir).await {
             self.report(&error);
         }
         if info.flag("loading") {

@@ -15,6 +15,7 @@ mod settings;
 mod state;
 mod version;
 mod vigil;
+mod volume;
 mod voters;
 
 use agent::Agent;

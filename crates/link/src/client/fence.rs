@@ -10,7 +10,15 @@ use std::{
 /// Where the highest epoch survives a restart of the sidecar.
 pub trait EpochMemory: Send + Sync + 'static {
     fn load(&self, cluster_uid: &str) -> io::Result<u64>;
-    fn store(&self, cluster_uid: &str, epoch: u64) -> io::Result<()>;
+    fn store(&self, cluster_uid: &str, epoch: u64) -> io::Result<Kept>;
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    ForGood,
+    /// It outlives a restart of the sidecar, which may be quicker than a replaced leader learns of it; a new pod takes longer
+    /// than that. It is stored again until it is kept for good.
+    WhileThePodLives,
 }
 
 struct Nowhere;
@@ -20,8 +28,8 @@ impl EpochMemory for Nowhere {
         Ok(0)
     }
 
-    fn store(&self, _: &str, _: u64) -> io::Result<()> {
-        Ok(())
+    fn store(&self, _: &str, _: u64) -> io::Result<Kept> {
+        Ok(Kept::ForGood)
     }
 }
 
@@ -31,6 +39,13 @@ struct Seen {
     written: u64,
     orchestration: String,
     step: u64,
+}
+
+impl Seen {
+    fn take(&mut self, fence: &contract::Fence) {
+        self.orchestration.clone_from(&fence.orchestration_id);
+        self.step = fence.step_version;
+    }
 }
 
 pub struct Fence {
@@ -83,6 +98,26 @@ impl Fence {
     /// Whether a command may be obeyed.
     pub fn admit(&self, fence: Option<&contract::Fence>) -> Result<(), Refused> {
         let mut seen = self.lock();
+        let before = seen.epoch;
+        let fence = self.check(&mut seen, fence)?;
+        self.write(&mut seen).map_err(|error| Refused {
+            reason: RefusedReason::NotDurable.into(),
+            detail: format!("could not write the epoch: {error}"),
+            highest_epoch: before,
+        })?;
+        seen.take(fence);
+        Ok(())
+    }
+
+    /// The same for one that changes nothing: forgetting whose it was does no harm, so it does not wait for the memory.
+    pub fn admit_reading(&self, fence: Option<&contract::Fence>) -> Result<(), Refused> {
+        let mut seen = self.lock();
+        let fence = self.check(&mut seen, fence)?;
+        seen.take(fence);
+        Ok(())
+    }
+
+    fn check<'a>(&self, seen: &mut Seen, fence: Option<&'a contract::Fence>) -> Result<&'a contract::Fence, Refused> {
         let refuse = |reason: RefusedReason, detail: String, highest: u64| {
             Err(Refused { reason: reason.into(), detail, highest_epoch: highest })
         };
@@ -103,17 +138,11 @@ impl Fence {
             return refuse(RefusedReason::StaleStep, detail, highest);
         }
         seen.epoch = fence.epoch;
-        if let Err(error) = self.write(&mut seen) {
-            return refuse(RefusedReason::NotDurable, format!("could not write the epoch: {error}"), highest);
-        }
-        seen.orchestration.clone_from(&fence.orchestration_id);
-        seen.step = fence.step_version;
-        Ok(())
+        Ok(fence)
     }
 
     fn write(&self, seen: &mut Seen) -> io::Result<()> {
-        if seen.written < seen.epoch {
-            self.memory.store(&self.cluster_uid, seen.epoch)?;
+        if seen.written < seen.epoch && self.memory.store(&self.cluster_uid, seen.epoch)? == Kept::ForGood {
             seen.written = seen.epoch;
         }
         Ok(())

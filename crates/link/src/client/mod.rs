@@ -12,6 +12,6 @@ mod speak;
 mod stream;
 
 pub use dial::DialError;
-pub use fence::{EpochMemory, Fence};
+pub use fence::{EpochMemory, Fence, Kept};
 pub use line::{Line, LineParts, LineState, Times};
 pub use node::{Node, Notice, Order};

@@ -3,8 +3,8 @@
 use super::{Fence, Node, Order};
 use crate::channel::Channel;
 use crate::contract::{
-    Answer, Command, Failed, Hello, Refused, RefusedReason, SidecarMessage, answer::Outcome, line_client::LineClient,
-    operator_message, sidecar_message,
+    Answer, Command, Failed, Hello, Refused, RefusedReason, SidecarMessage, answer::Outcome, command,
+    line_client::LineClient, operator_message, sidecar_message,
 };
 use futures::{StreamExt, stream::FuturesUnordered};
 use std::{sync::Arc, time::Duration};
@@ -34,6 +34,13 @@ impl<N: Node> Stream<N> {
         self.obey(commands, answers).await
     }
 
+    fn admit(&self, command: &Command) -> Result<(), Refused> {
+        match reads(command) {
+            true => self.fence.admit_reading(command.fence.as_ref()),
+            false => self.fence.admit(command.fence.as_ref()),
+        }
+    }
+
     async fn obey(
         &self,
         mut commands: Streaming<crate::contract::OperatorMessage>,
@@ -46,7 +53,7 @@ impl<N: Node> Stream<N> {
                     let Some(message) = message? else { return Ok(()) };
                     if let Some(operator_message::Message::Command(command)) = message.message {
                         // Checked in the order of arrival, before anything runs.
-                        let admitted = self.fence.admit(command.fence.as_ref());
+                        let admitted = self.admit(&command);
                         running.push(answer(self.node.as_ref(), command, admitted));
                     }
                 }
@@ -57,6 +64,10 @@ impl<N: Node> Stream<N> {
             }
         }
     }
+}
+
+fn reads(command: &Command) -> bool {
+    matches!(command.action, Some(command::Action::Probe(_) | command::Action::ReadView(_)))
 }
 
 async fn answer<N: Node>(node: &N, command: Command, admitted: Result<(), Refused>) -> Answer {

@@ -7,7 +7,7 @@ use crate::{
 use anyhow::Result;
 use link::{
     Credentials,
-    client::{EpochMemory, Fence, Line, LineParts, LineState, Node, Notice, Order, Times},
+    client::{EpochMemory, Fence, Kept, Line, LineParts, LineState, Node, Notice, Order, Times},
     contract::{Done, HeartbeatRequest, NodeState, Role, Sender, answer::Outcome, command::Action},
 };
 use std::{
@@ -75,9 +75,9 @@ impl EpochMemory for Disk {
         Ok(self.0.load(Ordering::Relaxed))
     }
 
-    fn store(&self, _: &str, epoch: u64) -> io::Result<()> {
+    fn store(&self, _: &str, epoch: u64) -> io::Result<Kept> {
         self.0.store(epoch, Ordering::Relaxed);
-        Ok(())
+        Ok(Kept::ForGood)
     }
 }
 

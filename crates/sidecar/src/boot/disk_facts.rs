@@ -8,6 +8,7 @@ use std::{fs, path::Path, time::SystemTime};
 pub struct DiskFacts {
     pub past: Past,
     pub data: Data,
+    pub snapshot_written: Option<SystemTime>,
     pub clean_stop: bool,
 }
 
@@ -15,7 +16,8 @@ impl DiskFacts {
     pub fn read(data_dir: &Path) -> Self {
         let (past, data) = (Past::read(data_dir), data(data_dir));
         let clean_stop = past.node().is_some_and(|node| stopped_in_order(data_dir, &node.id, data));
-        Self { past, data, clean_stop }
+        let snapshot_written = written(&data_dir.join("dump.rdb"));
+        Self { past, data, snapshot_written, clean_stop }
     }
 }
 
@@ -66,7 +68,7 @@ mod tests {
         assert!(clean());
         StopNote { node_id: "other".into(), asked_unix_milliseconds: 1 }.write(folder.path()).unwrap();
         assert!(!clean());
-        StopNote::remove(folder.path());
+        StopNote::remove(folder.path()).unwrap();
         assert_eq!(StopNote::read(folder.path()), None);
     }
 

@@ -52,25 +52,49 @@ fn put(path: &Path) -> io::Result<()> {
     fs::rename(&new, path)
 }
 
-/// Lets a reader that waits go on with this line.
-pub fn serve(path: &Path, line: &str) -> Result<Served, FifoError> {
-    match write(path, line) {
-        Ok(()) => Ok(Served::Read),
-        // Nobody has it open, or whoever had it died meanwhile.
-        Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::NXIO | Errno::PIPE)) => {
-            Ok(Served::NobodyReads)
+/// Somebody who has come for a line and gets nothing before it is told one.
+pub struct Reader<'a> {
+    file: File,
+    path: &'a Path,
+}
+
+impl Reader<'_> {
+    pub fn tell(mut self, line: &str) -> Result<Served, FifoError> {
+        match self.file.write_all(line.as_bytes()) {
+            Ok(()) => Ok(Served::Read),
+            Err(error) => nobody_or(self.path, error).map(|()| Served::NobodyReads),
         }
-        Err(source) => Err(FifoError::Write { path: path.display().to_string(), source }),
     }
 }
 
-fn write(path: &Path, line: &str) -> io::Result<()> {
-    let opened = rustix::fs::open(path, OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?;
-    let mut file = File::from(opened);
-    if !file.metadata()?.file_type().is_fifo() {
-        return Err(io::Error::other("it is not a FIFO any more"));
+/// Lets a reader that waits go on with this line.
+pub fn serve(path: &Path, line: &str) -> Result<Served, FifoError> {
+    reader(path)?.map_or(Ok(Served::NobodyReads), |reader| reader.tell(line))
+}
+
+/// Whoever is there has to be told something, and soon: if this process ends before that, it reads an empty configuration.
+pub fn reader(path: &Path) -> Result<Option<Reader<'_>>, FifoError> {
+    match open(path) {
+        Ok(file) => Ok(Some(Reader { file, path })),
+        Err(error) => nobody_or(path, error).map(|()| None),
     }
-    file.write_all(line.as_bytes())
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    let opened = rustix::fs::open(path, OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?;
+    let file = File::from(opened);
+    match file.metadata()?.file_type().is_fifo() {
+        true => Ok(file),
+        false => Err(io::Error::other("it is not a FIFO any more")),
+    }
+}
+
+/// Nobody has it open, or whoever had it died meanwhile.
+fn nobody_or(path: &Path, error: io::Error) -> Result<(), FifoError> {
+    match Errno::from_io_error(&error) {
+        Some(Errno::NXIO | Errno::PIPE) => Ok(()),
+        _ => Err(FifoError::Write { path: path.display().to_string(), source: error }),
+    }
 }
 
 #[cfg(test)]
@@ -99,6 +123,24 @@ mod tests {
         }
         assert_eq!(reader.join().unwrap(), "hz 10\n");
         assert_eq!(serve(&path, "hz 10\n").unwrap(), Served::NobodyReads);
+    }
+
+    #[test]
+    fn a_reader_that_has_come_reads_nothing_before_it_is_told_something() {
+        let (_folder, path) = place();
+        ensure(&path).unwrap();
+        let reading = std::thread::spawn({
+            let path = path.clone();
+            move || (fs::read_to_string(path).unwrap(), Instant::now())
+        });
+        let mut come = None;
+        while come.is_none() {
+            come = reader(&path).unwrap();
+        }
+        let told = Instant::now();
+        assert_eq!(come.unwrap().tell("hz 10\n").unwrap(), Served::Read);
+        let (line, read) = reading.join().unwrap();
+        assert!(line == "hz 10\n" && read >= told);
     }
 
     #[test]

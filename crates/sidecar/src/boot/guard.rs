@@ -7,10 +7,13 @@
 
 use super::{
     past::{Past, PastNode},
-    peer_answer::{PeerAnswer, Successor},
+    peer_answer::{Copy, Followed, PeerAnswer, Successor},
 };
 use link::contract::{Role, Start};
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, SystemTime},
+};
 
 /// What Valkey would load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,10 +29,14 @@ pub enum Data {
 pub struct Facts {
     pub past: Past,
     pub data: Data,
+    /// When the snapshot was completed, by this node's clock.
+    pub snapshot_written: Option<SystemTime>,
     /// It stopped in order, and all it had was written.
     pub clean_stop: bool,
     /// By node id, the last answer of each since the wait began; those that gave none are absent.
     pub answers: BTreeMap<String, PeerAnswer>,
+    /// How long they have been asked.
+    pub asked: Duration,
     pub ordered: Option<Start>,
     pub waited: Duration,
     /// After this the cluster had its chance to vote for another.
@@ -51,35 +58,40 @@ pub enum Decision {
 
 /// How long replicas have to answer before an order is obeyed that could overrule them; an order lasts a little longer.
 const HEARING: Duration = Duration::from_millis(1_500);
+/// A link is lost with the process, but told in whole seconds of two clocks. What a snapshot has was written before it was
+/// completed, so a replica that is given this much too much loses no more than that.
+const TOLD_IN_SECONDS: Duration = Duration::from_secs(2);
 
 pub fn decide(facts: &Facts) -> Decision {
     match (facts.ordered, &facts.past) {
-        (Some(Start::AsIs), Past::Node(node)) if objection(node, facts).is_some() => {
-            wait(objection(node, facts).unwrap_or_default())
-        }
-        (Some(start @ (Start::AsIs | Start::Fresh)), _) => {
-            Decision::Open { start, concede: false, reason: "the operator lets it through".into() }
-        }
+        (Some(Start::Fresh), _) => obey(Start::Fresh),
+        (Some(Start::AsIs), Past::Node(node)) => start_as_is(node, facts),
         (_, Past::Unknown) => open("it has no past: it joins nothing by itself"),
-        (_, Past::Damaged(reason)) => wait(format!(
-            "nodes.conf is damaged ({reason}): Valkey would not start; the operator has to start it afresh"
-        )),
+        (_, Past::Damaged(reason)) => {
+            wait(format!("nodes.conf is damaged ({reason}): Valkey would not start with it; it can only start afresh"))
+        }
         (_, Past::Node(node)) => decide_for(node, facts),
     }
 }
 
-/// Why an order to start as it is is not obeyed: it would be the primary again at once, and its replicas would throw away what
-/// they have.
-fn objection(node: &PastNode, facts: &Facts) -> Option<String> {
-    let Decision::Wait { .. } = decide_for(node, facts) else { return None };
-    if facts.data == Data::Journal {
-        return None;
+/// What it would do by itself comes first: with a successor there, it gives way to that one, whoever lets it through.
+fn start_as_is(node: &PastNode, facts: &Facts) -> Decision {
+    match decide_for(node, facts) {
+        Decision::Wait { .. } => objection(node, facts).map_or_else(|| obey(Start::AsIs), wait),
+        open => open,
     }
-    if let Some(replica) = better_copy(facts) {
+}
+
+/// Why an order to start as it is is not obeyed: it would be the primary again at once, and its replicas would throw away what
+/// they have; one of them may even serve its slots by now.
+fn objection(node: &PastNode, facts: &Facts) -> Option<String> {
+    if facts.data != Data::Journal
+        && let Some(replica) = better_copy(facts)
+    {
         return Some(format!("replica {replica} has what this node would not load: it has to take over first"));
     }
     let heard = node.replicas().all(|replica| facts.answers.contains_key(&replica.id));
-    (!heard && facts.waited < HEARING)
+    (!heard && facts.asked < HEARING)
         .then(|| "it was a primary: its replicas are asked first what they have".to_owned())
 }
 
@@ -127,12 +139,23 @@ fn no_copy_has_data(node: &PastNode, facts: &Facts) -> bool {
     node.replicas().all(|replica| keys(&replica.id) == Some(0))
 }
 
-/// Anything is better than nothing; than a snapshot, what was followed since.
+/// Anything is better than nothing; than a snapshot, what was followed beyond it.
 fn better_copy(facts: &Facts) -> Option<&str> {
-    let nothing = facts.data == Data::Nothing;
-    let is_better =
-        |answer: &PeerAnswer| answer.copy.is_some_and(|copy| copy.keys > 0 && (copy.followed_to_the_end || nothing));
-    facts.answers.iter().find(|(_, answer)| is_better(answer)).map(|(id, _)| id.as_str())
+    let is_better = |copy: Copy| copy.keys > 0 && (facts.data == Data::Nothing || followed_beyond(copy, facts));
+    let better = facts.answers.iter().find(|(_, answer)| answer.copy.is_some_and(is_better));
+    better.map(|(id, _)| id.as_str())
+}
+
+fn followed_beyond(copy: Copy, facts: &Facts) -> bool {
+    match copy.followed {
+        Followed::Never => false,
+        Followed::Until(lost) => facts.snapshot_written.is_none_or(|written| lost + TOLD_IN_SECONDS >= written),
+        Followed::Still => true,
+    }
+}
+
+fn obey(start: Start) -> Decision {
+    Decision::Open { start, concede: false, reason: "the operator lets it through".into() }
 }
 
 fn open(reason: impl Into<String>) -> Decision {

@@ -9,7 +9,7 @@ use std::{
     io,
     net::SocketAddr,
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    time::{Duration, Instant, SystemTime},
 };
 use tokio::{
     net::lookup_host,
@@ -26,13 +26,18 @@ const OTHERS_AT_ONCE: usize = 8;
 pub struct Inquiry {
     answers: Arc<Mutex<BTreeMap<String, PeerAnswer>>>,
     task: AbortHandle,
+    began: Instant,
 }
 
 impl Inquiry {
     pub fn start(past: PastNode) -> Self {
         let answers = Arc::default();
         let task = tokio::spawn(ask_for_ever(Arc::new(past), Arc::clone(&answers))).abort_handle();
-        Self { answers, task }
+        Self { answers, task, began: Instant::now() }
+    }
+
+    pub fn asked(&self) -> Duration {
+        self.began.elapsed()
     }
 
     pub fn answers(&self) -> BTreeMap<String, PeerAnswer> {
@@ -109,8 +114,9 @@ async fn ask_at(past: &PastNode, peer: &Peer, address: SocketAddr) -> Result<Opt
         return Ok(None);
     }
     let info = connection.info(&["replication", "persistence"]).await?;
+    let now = SystemTime::now();
     let keys = connection.database_size().await?;
-    Ok(Some(PeerAnswer::of(past, &view, &info, keys)))
+    Ok(Some(PeerAnswer::of(past, &view, &info, keys, now)))
 }
 
 #[cfg(test)]

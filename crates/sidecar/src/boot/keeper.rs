@@ -2,6 +2,7 @@
 //! configuration. IO; one task, started by `main`.
 
 use super::{
+    complaints::Complaints,
     disk_facts::DiskFacts,
     fifo::{self, FifoError, Served},
     gate::Gate,
@@ -21,7 +22,6 @@ use link::{
 use std::{
     collections::BTreeMap,
     path::PathBuf,
-    sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
 use tokio::time::sleep;
@@ -34,9 +34,8 @@ const EAGER_FOR: Duration = Duration::from_secs(30);
 const STARTING: Duration = Duration::from_secs(5);
 /// While Valkey runs.
 const CALM: Duration = Duration::from_secs(1);
-const COMPLAIN_AGAIN: Duration = Duration::from_secs(10);
 /// Not a parameter of Valkey: it ends with an error instead of starting.
-const DISMISSAL: &str = "the-pod-stops-and-this-server-does-not-start\n";
+const DISMISSAL: &str = "this-server-does-not-start-now\n";
 
 #[derive(Clone, Debug)]
 pub struct Places {
@@ -57,19 +56,14 @@ pub struct Keeper {
     pub complaints: Complaints,
 }
 
-/// What was last complained of, and when: what fails is tried again many times a second, and is not told that often.
-#[derive(Debug, Default)]
-pub struct Complaints(Mutex<Option<(String, Instant)>>);
-
-impl Complaints {
-    fn tell(&self, error: &dyn std::error::Error) {
-        let text = link::sentence::of(error);
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if last.as_ref().is_none_or(|(told, at)| *told != text || at.elapsed() > COMPLAIN_AGAIN) {
-            tracing::error!(error = text, "the gate before Valkey does not work");
-            *last = Some((text, Instant::now()));
-        }
-    }
+/// What came of an open gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Passage {
+    Closed,
+    /// What was on the disk has been set aside.
+    Afresh,
+    /// A Valkey has read its configuration.
+    Through,
 }
 
 impl Keeper {
@@ -109,20 +103,26 @@ impl Keeper {
         while !self.sight.alive() {
             self.note(fifo::ensure(&self.places.fifo));
             let decision = decide(&self.facts(&disk, inquiry.as_ref(), began));
-            if passed.is_none_or(|passed| passed.elapsed() > STARTING) {
+            let starting = passed.is_some_and(|passed| passed.elapsed() <= STARTING);
+            if !starting {
                 self.publish(status::boot(&disk, &decision));
             }
             match decision {
                 Decision::Open { start, concede, .. } => {
-                    if self.let_through(start, concede) {
+                    let passage = self.let_through(start, concede, starting);
+                    if passage != Passage::Closed {
                         disk = DiskFacts::read(&self.places.data_dir);
+                        // What was answered is about the epoch that it may have given up since.
+                        inquiry = None;
+                    }
+                    if passage == Passage::Through {
                         passed = Some(Instant::now());
                     }
                 }
-                Decision::Wait { .. } => self.dismiss_if_asked(),
-            }
-            if inquiry.is_none() && self.waits() {
-                inquiry = disk.past.node().cloned().map(Inquiry::start);
+                Decision::Wait { .. } => {
+                    self.dismiss_if_asked();
+                    inquiry = inquiry.or_else(|| disk.past.node().cloned().map(Inquiry::start));
+                }
             }
             tokio::select! {
                 () = self.gate.rung() => {}
@@ -143,44 +143,61 @@ impl Keeper {
         Facts {
             past: disk.past.clone(),
             data: disk.data,
+            snapshot_written: disk.snapshot_written,
             clean_stop: disk.clean_stop,
             answers: inquiry.map_or_else(BTreeMap::new, Inquiry::answers),
+            asked: inquiry.map_or(Duration::ZERO, Inquiry::asked),
             ordered: self.gate.wishes().ordered,
             waited: began.elapsed(),
             patience: self.patience,
         }
     }
 
-    fn waits(&self) -> bool {
-        self.shared.lock().boot.as_ref().is_some_and(|boot| boot.waiting)
-    }
-
-    /// True when what is on the disk may have changed by it.
-    fn let_through(&self, start: Start, concede: bool) -> bool {
-        let wishes = self.gate.wishes();
-        if !wishes.conf_is_current {
-            return false;
+    /// `starting`: one that was let through a moment ago may own nodes.conf by now.
+    fn let_through(&self, start: Start, concede: bool, starting: bool) -> Passage {
+        if !self.gate.wishes().conf_is_current || (starting && (concede || start == Start::Fresh)) {
+            return Passage::Closed;
         }
-        if start == Start::Fresh && wishes.ordered.is_some() {
+        if start == Start::Fresh {
             return self.start_afresh();
         }
         if concede && let Err(error) = past::concede(&self.places.data_dir) {
             self.complaints.tell(&error);
-            return false;
+            return Passage::Closed;
         }
-        self.mend_shard_ids();
-        match fifo::serve(&self.places.fifo, &self.line()) {
+        if !starting {
+            self.mend_shard_ids();
+        }
+        self.serve()
+    }
+
+    fn serve(&self) -> Passage {
+        match self.serve_without_note() {
             Ok(Served::Read) => {
                 tracing::info!("Valkey got its configuration");
-                // It is about the stop before this start.
-                StopNote::remove(&self.places.data_dir);
                 self.gate.obeyed();
-                true
+                Passage::Through
             }
-            Ok(Served::NobodyReads) => false,
+            Ok(Served::NobodyReads) => Passage::Closed,
             Err(error) => {
                 self.note(Err(error));
-                false
+                Passage::Closed
+            }
+        }
+    }
+
+    /// The note is about the stop before this start: left there, it would make a later crash look like a stop in order. It is
+    /// kept as long as nobody starts, for the pod that stopped is still here when its Valkey has gone.
+    fn serve_without_note(&self) -> Result<Served, FifoError> {
+        if !StopNote::is_there(&self.places.data_dir) {
+            return fifo::serve(&self.places.fifo, &self.line());
+        }
+        let Some(reader) = fifo::reader(&self.places.fifo)? else { return Ok(Served::NobodyReads) };
+        match StopNote::remove(&self.places.data_dir) {
+            Ok(()) => reader.tell(&self.line()),
+            Err(error) => {
+                self.complaints.tell(&error);
+                reader.tell(DISMISSAL).map(|_| Served::NobodyReads)
             }
         }
     }
@@ -199,7 +216,7 @@ impl Keeper {
     }
 
     /// Without a past the gate opens by itself, once the configuration has been rendered for an empty folder.
-    fn start_afresh(&self) -> bool {
+    fn start_afresh(&self) -> Passage {
         match set_aside(&self.places.data_dir) {
             Ok(folder) => {
                 tracing::warn!(?folder, "this node starts afresh; what it had is set aside");
@@ -209,7 +226,7 @@ impl Keeper {
             }
             Err(error) => self.complaints.tell(&error),
         }
-        true
+        Passage::Afresh
     }
 
     fn dismiss_if_asked(&self) {
@@ -240,3 +257,7 @@ impl Keeper {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "keeper_tests.rs"]
+mod tests;

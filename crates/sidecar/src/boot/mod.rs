@@ -2,6 +2,7 @@
 //! of the process, restarts in place included, it is decided first whether this node may come back as what it was.
 //! `guard` decides (pure), `keeper` gathers facts and executes, `Gate` is how the other parts speak to it.
 
+mod complaints;
 mod disk_facts;
 mod fifo;
 mod gate;
@@ -15,7 +16,8 @@ mod shard_ids;
 pub mod status;
 mod stop_note;
 
+pub use complaints::Complaints;
 pub use fifo::is_gate;
 pub use gate::Gate;
-pub use keeper::{Complaints, Keeper, Places};
+pub use keeper::{Keeper, Places};
 pub use stop_note::{LONGEST_STOP, StopNote};

@@ -1,6 +1,7 @@
 //! What one of the others said when asked about this node. Pure.
 
 use super::past::PastNode;
+use std::time::{Duration, SystemTime};
 use valkey::{ClusterNode, ClusterNodes, Info};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,14 +23,25 @@ pub struct Successor {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Copy {
     pub keys: u64,
-    /// It followed this node during its present run, so it has what was on the way when this node ended. One that has been
-    /// restarted since has only what its own disk had.
-    pub followed_to_the_end: bool,
+    pub followed: Followed,
+}
+
+/// How far a replica followed this node in its present run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Followed {
+    /// It has been restarted since, and has only what its own disk had.
+    Never,
+    /// Its link was lost then, by this node's clock: what this node wrote later it does not have.
+    Until(SystemTime),
+    /// Its link is up.
+    Still,
 }
 
 impl PeerAnswer {
-    pub fn of(past: &PastNode, view: &ClusterNodes, info: &Info, keys: u64) -> Self {
-        Self { successor: successor(past, view), copy: copy(past, view, info, keys) }
+    /// `now` is when it was given.
+    pub fn of(past: &PastNode, view: &ClusterNodes, info: &Info, keys: u64, now: SystemTime) -> Self {
+        let copy = is_copy(past, view, info).then(|| Copy { keys, followed: followed(info, now) });
+        Self { successor: successor(past, view), copy }
     }
 }
 
@@ -46,14 +58,18 @@ fn successor(past: &PastNode, view: &ClusterNodes) -> Option<Successor> {
     (outranks || owners.iter().all(|owner| heir(owner))).then_some(Successor { name, outranks })
 }
 
-fn copy(past: &PastNode, view: &ClusterNodes, info: &Info, keys: u64) -> Option<Copy> {
+fn is_copy(past: &PastNode, view: &ClusterNodes, info: &Info) -> bool {
     let follows = view.myself().is_some_and(|peer| peer.primary.as_deref() == Some(past.id.as_str()));
-    if !follows || info.flag("loading") {
-        return None;
+    follows && !info.flag("loading")
+}
+
+fn followed(info: &Info, now: SystemTime) -> Followed {
+    if info.text("master_link_status") == Some("up") {
+        return Followed::Still;
     }
-    // -1 until the first link of this run was lost.
-    let lost = info.text("master_link_down_since_seconds").is_some_and(|seconds| !seconds.starts_with('-'));
-    Some(Copy { keys, followed_to_the_end: lost || info.text("master_link_status") == Some("up") })
+    // -1 until the first link of this run was lost; of the other's clock only the difference is used.
+    let lost = info.number("master_link_down_since_seconds").map(Duration::from_secs);
+    lost.and_then(|ago| now.checked_sub(ago)).map_or(Followed::Never, Followed::Until)
 }
 
 #[cfg(test)]
@@ -107,13 +123,16 @@ pub(super) mod tests {
 
     #[test]
     fn only_a_replica_of_this_node_that_has_loaded_tells_of_a_copy() {
+        let now = SystemTime::now();
         let of = |primary: &str, info: &str| {
             let view = format!("r1 10.0.0.2:6379@16379 myself,slave {primary} 0 1 8 connected");
-            copy(&past(), &ClusterNodes::parse(&view).unwrap(), &Info::parse(info), 5)
+            PeerAnswer::of(&past(), &ClusterNodes::parse(&view).unwrap(), &Info::parse(info), 5, now).copy
         };
+        let told = |followed| Some(Copy { keys: 5, followed });
         let down = "role:slave\nmaster_link_status:down\nmaster_link_down_since_seconds:";
-        assert_eq!(of("me", &format!("{down}2")), Some(Copy { keys: 5, followed_to_the_end: true }));
-        assert_eq!(of("me", &format!("{down}-1")), Some(Copy { keys: 5, followed_to_the_end: false }));
+        assert_eq!(of("me", &format!("{down}2")), told(Followed::Until(now - Duration::from_secs(2))));
+        assert_eq!(of("me", &format!("{down}-1")), told(Followed::Never));
+        assert_eq!(of("me", "role:slave\nmaster_link_status:up"), told(Followed::Still));
         assert_eq!(of("me", &format!("{down}-1\nloading:1")), None);
         assert_eq!(of("other", &format!("{down}2")), None);
     }

@@ -3,7 +3,7 @@
 use crate::durable_file::{self, WriteFile};
 use serde::{Deserialize, Serialize};
 use std::{
-    fs,
+    fs, io,
     path::Path,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -19,6 +19,10 @@ pub struct StopNote {
     pub asked_unix_milliseconds: u64,
 }
 
+#[derive(Debug, thiserror::Error)]
+#[error("could not take away the note of the last stop, without which Valkey must not start")]
+pub struct RemoveNote(#[source] io::Error);
+
 impl StopNote {
     pub fn now(node_id: String) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -33,11 +37,14 @@ impl StopNote {
         serde_json::from_str(&fs::read_to_string(data_dir.join(FILE)).ok()?).ok()
     }
 
-    /// It is about one stop only: whoever starts takes it away first.
-    pub fn remove(data_dir: &Path) {
-        if fs::remove_file(data_dir.join(FILE)).is_ok() {
-            let _ = fs::File::open(data_dir).and_then(|folder| folder.sync_all());
-        }
+    pub fn is_there(data_dir: &Path) -> bool {
+        fs::symlink_metadata(data_dir.join(FILE)).is_ok()
+    }
+
+    /// It is about one stop only: whoever starts takes it away first, for good.
+    pub fn remove(data_dir: &Path) -> Result<(), RemoveNote> {
+        let removed = fs::remove_file(data_dir.join(FILE));
+        removed.and_then(|()| fs::File::open(data_dir)?.sync_all()).map_err(RemoveNote)
     }
 
     /// Valkey runs, long after it was asked to stop: the stop was called off, or somebody only tried the hook. What it saves from
@@ -46,7 +53,10 @@ impl StopNote {
         let outlived = |note: Self| note.asked().elapsed().is_ok_and(|age| age > LONGEST_STOP);
         if Self::read(data_dir).is_some_and(outlived) {
             tracing::warn!("Valkey was asked to stop and did not; its next end is not taken for a stop in order");
-            Self::remove(data_dir);
+            // Asked again with the next look.
+            if let Err(error) = Self::remove(data_dir) {
+                tracing::error!(error = link::sentence::of(&error), "its next end may be taken for one");
+            }
         }
     }
 

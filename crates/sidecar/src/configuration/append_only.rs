@@ -3,9 +3,9 @@
 
 use super::{
     data_folder::{self, DataFolder},
-    record::Record,
+    record::{Record, SaveRecord},
 };
-use crate::durable_file::WriteFile;
+use crate::volume;
 use serde::Serialize;
 use std::{
     collections::BTreeMap,
@@ -31,9 +31,11 @@ pub enum SwitchError {
     #[error("{0}")]
     Call(#[from] CallError),
     #[error("could not note that a snapshot took the place of the append-only files")]
-    Note(#[source] WriteFile),
+    Note(#[source] SaveRecord),
     #[error("could not retire the append-only files")]
     Retire(#[source] io::Error),
+    #[error("could not look at the data volume")]
+    Look(#[source] io::Error),
 }
 
 /// A snapshot that failed, most likely for want of room, is not asked for again at once.
@@ -101,10 +103,9 @@ impl Switch {
         wanted: bool,
     ) -> Result<Progress, SwitchError> {
         let Place { data_dir, record } = place;
-        let identity = data_folder::snapshot_identity(data_dir);
-        let files = DataFolder::look(data_dir).append_only_files;
+        let (identity, files) = look(data_dir).await?;
         if !files && record.append_only_replaced {
-            note(record, data_dir, false)?;
+            note(record, data_dir, false).await?;
         }
         match next_step(wanted, info, files, self.replacement(info, identity, record)) {
             Step::Nothing => return Ok(Progress::Settled),
@@ -112,8 +113,8 @@ impl Switch {
             Step::SwitchOn => return set(connection, "yes").await.map(|()| Progress::WritingFirstFile),
             Step::SwitchOff => set(connection, "no").await?,
             Step::AskForSnapshot => self.ask_for_snapshot(connection, identity).await?,
-            Step::NoteReplaced => note(record, data_dir, true)?,
-            Step::Retire => self.retire(data_dir)?,
+            Step::NoteReplaced => note(record, data_dir, true).await?,
+            Step::Retire => self.retire(data_dir).await?,
         }
         Ok(Progress::WritingSnapshot)
     }
@@ -140,9 +141,11 @@ impl Switch {
         Ok(())
     }
 
-    fn retire(&mut self, data_dir: &Path) -> Result<(), SwitchError> {
+    async fn retire(&mut self, data_dir: &Path) -> Result<(), SwitchError> {
         self.asked = None;
-        data_folder::retire_append_only_files(data_dir).map_err(SwitchError::Retire)?;
+        let folder = data_dir.to_owned();
+        let retired = volume::work(move || data_folder::retire_append_only_files(&folder)).await;
+        retired.flatten().map_err(SwitchError::Retire)?;
         tracing::info!("append-only files removed; the snapshot written since holds their data");
         Ok(())
     }
@@ -154,9 +157,16 @@ pub struct Place<'a> {
     pub record: &'a mut Record,
 }
 
-fn note(record: &mut Record, data_dir: &Path, replaced: bool) -> Result<(), SwitchError> {
+/// The snapshot's identity, and whether there are append-only files.
+async fn look(data_dir: &Path) -> Result<(Option<u64>, bool), SwitchError> {
+    let folder = data_dir.to_owned();
+    let look = move || (data_folder::snapshot_identity(&folder), DataFolder::look(&folder).append_only_files);
+    volume::work(look).await.map_err(SwitchError::Look)
+}
+
+async fn note(record: &mut Record, data_dir: &Path, replaced: bool) -> Result<(), SwitchError> {
     record.append_only_replaced = replaced;
-    record.save(data_dir).map_err(SwitchError::Note)
+    record.save(data_dir).await.map_err(SwitchError::Note)
 }
 
 async fn set(connection: &mut Connection, value: &str) -> Result<(), SwitchError> {

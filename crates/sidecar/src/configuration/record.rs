@@ -1,9 +1,12 @@
 //! What servers on this data volume have accepted and refused. It lies beside the data, because a value that a server
 //! took once is safe to start with and one that was refused would keep Valkey from starting. Pure but for load and save.
 
-use crate::durable_file::{self, WriteFile};
+use crate::{
+    durable_file::{self, WriteFile},
+    volume,
+};
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{collections::BTreeMap, fs, io, path::Path};
 
 pub const FILE: &str = "sidecar-record.json";
 
@@ -33,6 +36,14 @@ pub struct Refused {
     pub reason: String,
 }
 
+#[derive(Debug, thiserror::Error)]
+pub enum SaveRecord {
+    #[error("could not save the record of accepted parameters")]
+    Write(#[from] WriteFile),
+    #[error("the data volume could not be asked")]
+    Ask(#[from] io::Error),
+}
+
 impl Record {
     /// A missing or damaged record is an empty one: it only costs setting the parameters once more.
     pub fn load(data_dir: &Path) -> Self {
@@ -40,9 +51,10 @@ impl Record {
         serde_json::from_str(&text).unwrap_or_default()
     }
 
-    pub fn save(&self, data_dir: &Path) -> Result<(), WriteFile> {
-        let text = serde_json::to_string(self).unwrap_or_default();
-        durable_file::write_if_changed(&data_dir.join(FILE), &text).map(drop)
+    pub async fn save(&self, data_dir: &Path) -> Result<(), SaveRecord> {
+        let (text, file) = (serde_json::to_string(self).unwrap_or_default(), data_dir.join(FILE));
+        volume::work(move || durable_file::write_if_changed(&file, &text)).await??;
+        Ok(())
     }
 
     /// Forgets judgements of another version line.
@@ -72,12 +84,12 @@ impl Record {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_record_survives_and_a_damaged_one_is_empty() {
+    #[tokio::test]
+    async fn a_record_survives_and_a_damaged_one_is_empty() {
         let folder = tempfile::tempdir().unwrap();
         let mut record = Record::default();
         record.accept("notify-keyspace-events", "KEA", "AKE");
-        record.save(folder.path()).unwrap();
+        record.save(folder.path()).await.unwrap();
         assert_eq!(Record::load(folder.path()), record);
         fs::write(folder.path().join(FILE), "{\"line\":").unwrap();
         assert_eq!(Record::load(folder.path()), Record::default());

@@ -4,10 +4,10 @@ pub mod candidates;
 
 use crate::{
     boot::{LONGEST_STOP, StopNote},
-    voters,
+    volume, voters,
 };
 use candidates::{Candidate, Standing};
-use std::{fmt, path::PathBuf, time::Duration};
+use std::{fmt, io, path::PathBuf, time::Duration};
 use tokio::{
     sync::Mutex,
     time::{Instant, sleep},
@@ -66,7 +66,7 @@ impl fmt::Display for Outcome {
 async fn take_back(socket: PathBuf, data_dir: PathBuf) {
     sleep(LONGEST_STOP + Duration::from_secs(1)).await;
     if Connection::open(&Address::Unix(socket), CALL_DEADLINE).await.is_ok() {
-        StopNote::remove_if_outlived(&data_dir);
+        let _ = volume::work(move || StopNote::remove_if_outlived(&data_dir)).await;
     }
 }
 
@@ -88,9 +88,12 @@ impl HandOver {
     async fn leave_note(&self) {
         let own = async { self.connect().await?.cluster_my_id().await };
         let Ok(node_id) = own.await else { return };
-        match StopNote::now(node_id).write(&self.data_dir) {
-            Ok(()) => drop(tokio::spawn(take_back(self.socket.clone(), self.data_dir.clone()))),
-            Err(error) => tracing::warn!(%error, "could not note that this node stops in order"),
+        let (note, folder) = (StopNote::now(node_id), self.data_dir.clone());
+        let written = volume::work_within(CALL_DEADLINE, move || note.write(&folder).map_err(io::Error::other)).await;
+        // One that was not written in time may be written yet.
+        drop(tokio::spawn(take_back(self.socket.clone(), self.data_dir.clone())));
+        if let Err(error) = written.flatten() {
+            tracing::warn!(error = link::sentence::of(&error), "could not note that this node stops in order");
         }
     }
 

@@ -2,7 +2,7 @@
 //! `main`. Without an operator, or without a certificate, nobody is dialled and the pod works alone.
 
 use super::{epoch_file::EpochFile, mounted_files::MountedFiles, node::LineNode, place::Place};
-use crate::{arguments::RunArguments, state::Shared};
+use crate::{arguments::RunArguments, state::Shared, volume};
 use api::node_settings::NodeSettings;
 use link::{
     Current, IdentitySource,
@@ -92,7 +92,7 @@ impl Keeper {
     }
 
     async fn hold(&self, place: &Place, credentials: Current) {
-        let line = match self.line(place, credentials) {
+        let line = match self.line(place, credentials).await {
             Ok(line) => line,
             Err(problem) => {
                 self.down(problem);
@@ -108,10 +108,12 @@ impl Keeper {
         }
     }
 
-    fn line(&self, place: &Place, credentials: Current) -> Result<Line<LineNode>, String> {
-        let memory = EpochFile::new(&self.arguments.pod.data_dir);
-        let fence = Fence::open(place.sender.cluster_uid.clone(), Box::new(memory))
-            .map_err(|error| format!("the remembered epoch cannot be read: {error}"))?;
+    async fn line(&self, place: &Place, credentials: Current) -> Result<Line<LineNode>, String> {
+        let pod = &self.arguments.pod;
+        let memory = EpochFile::new(&pod.data_dir, &pod.run_dir, self.shared.clone());
+        let cluster_uid = place.sender.cluster_uid.clone();
+        let opened = volume::work(move || Fence::open(cluster_uid, Box::new(memory))).await;
+        let fence = opened.flatten().map_err(|error| format!("the remembered epoch cannot be read: {error}"))?;
         self.shared.lock().line.epoch = fence.highest();
         let (arguments, shared, sender) = (self.arguments.clone(), self.shared.clone(), place.sender.clone());
         let parts = LineParts {

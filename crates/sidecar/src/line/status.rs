@@ -14,6 +14,8 @@ pub struct LineStatus {
     pub problem: Option<String>,
     /// The highest leader's term that is known.
     pub epoch: u64,
+    /// Why that is not on the volume.
+    pub epoch_problem: Option<String>,
     pub last_heartbeat: Option<Timestamp>,
     pub round_trip_microseconds: u64,
     /// Thumbprint of the certificate the open connection was made with.

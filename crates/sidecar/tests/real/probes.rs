@@ -1,7 +1,10 @@
 //! Each state Valkey can be in is told apart, and only a silent or absent server fails its liveness.
 
-use crate::pod::{Pod, config, eventually};
+use crate::pod::{DEADLINE, Pod, config, eventually};
+use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 use std::{
+    fs,
+    os::unix::fs::OpenOptionsExt,
     process::Command,
     thread,
     time::{Duration, Instant},
@@ -223,4 +226,29 @@ fn a_client_that_says_nothing_does_not_hold_up_the_others() {
     assert_eq!([LIVENESS, "/healthz"].map(|path| pod.get(path).status), [200, 200]);
     assert!(started.elapsed() < Duration::from_secs(1));
     drop(silent);
+}
+
+/// The record is compared with every review; as a FIFO it hangs like the volume it is on.
+#[tokio::test]
+async fn a_volume_that_hangs_holds_up_no_probe() {
+    let pod = Pod::settled(ServerVersion::V9_1, &[]);
+    let record = pod.data.join("sidecar-record.json");
+    fs::remove_file(&record).unwrap();
+    mknodat(CWD, &record, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+    // Opens only when the sidecar reads; and as long as it is held, the reader waits for more.
+    let not_waiting = i32::try_from(OFlags::NONBLOCK.bits()).unwrap();
+    let open = || fs::OpenOptions::new().write(true).custom_flags(not_waiting).open(&record);
+    let until = Instant::now() + DEADLINE;
+    let hanging = loop {
+        match open() {
+            Ok(file) => break file,
+            Err(error) => assert!(Instant::now() < until, "nobody reads the record: {error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    for path in [STARTUP, LIVENESS] {
+        let answer = pod.get(path);
+        assert!(answer.status == 200 && answer.took < Duration::from_secs(3), "{path}: {}", answer.body);
+    }
+    drop(hanging);
 }
