@@ -8,7 +8,7 @@ use crate::{
     reply::Reply,
     role::Role,
 };
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 impl Connection {
     /// The text of the answer, `PONG` from a server that serves.
@@ -49,6 +49,16 @@ impl Connection {
     /// Asks for a snapshot in the background; it waits its turn behind a running child.
     pub async fn background_save(&mut self) -> Result<(), CallError> {
         self.call(&["BGSAVE", "SCHEDULE"]).await.map(drop)
+    }
+
+    /// Writes of clients wait, for so long at most or until `resume_writes`; what a node does by itself goes on.
+    pub async fn hold_writes(&mut self, longest: Duration) -> Result<(), CallError> {
+        let milliseconds = longest.as_millis().to_string();
+        self.call(&["CLIENT", "PAUSE", &milliseconds, "WRITE"]).await.map(drop)
+    }
+
+    pub async fn resume_writes(&mut self) -> Result<(), CallError> {
+        self.call(&["CLIENT", "UNPAUSE"]).await.map(drop)
     }
 
     pub async fn cluster_info(&mut self) -> Result<ClusterInfo, CallError> {

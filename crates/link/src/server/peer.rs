@@ -33,6 +33,8 @@ pub struct Peer {
     pub streaming: AtomicBool,
     pub waiting: AtomicBool,
     admitted: OnceCell<Admitted>,
+    /// Its token was refused. A sidecar dials again then; whoever stays does not get the token looked at once more.
+    refused: AtomicBool,
     bucket: Mutex<Bucket>,
     last_call: Mutex<Instant>,
 }
@@ -54,6 +56,7 @@ impl Peer {
             streaming: AtomicBool::new(false),
             waiting: AtomicBool::new(false),
             admitted: OnceCell::new(),
+            refused: AtomicBool::new(false),
             bucket: Mutex::new(Bucket::full(limits.calls_burst, now)),
             last_call: Mutex::new(now),
         }
@@ -100,7 +103,7 @@ impl Peer {
         let admitted = self
             .admitted
             .get_or_try_init(|| async {
-                let pod = prove(proof, metadata, limits).await?;
+                let pod = self.prove(proof, metadata, limits).await?;
                 fits(&pod, sender)?;
                 let bell = summons.connect(&pod.pod_uid, self.number);
                 Ok::<_, Refusal>(Admitted { sidecar: self.sidecar(pod, sender), bell })
@@ -109,6 +112,15 @@ impl Peer {
         fits(&admitted.sidecar.pod, sender)?;
         proof.holds(&admitted.sidecar.pod).map_err(refusal)?;
         Ok(admitted)
+    }
+
+    async fn prove(&self, proof: &dyn PodProof, metadata: &MetadataMap, limits: &Limits) -> Result<ProvenPod, Refusal> {
+        if self.refused.load(Ordering::Relaxed) {
+            return Err(Refusal::PodProof("a token was refused on this connection: dial again".into()));
+        }
+        let proven = prove(proof, metadata, limits).await;
+        self.refused.store(matches!(proven, Err(Refusal::PodProof(_))), Ordering::Relaxed);
+        proven
     }
 
     fn sidecar(&self, pod: ProvenPod, sender: &Sender) -> Sidecar {

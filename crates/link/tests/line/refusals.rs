@@ -154,6 +154,21 @@ async fn a_connection_without_a_pods_token_is_refused() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_refused_token_is_not_looked_at_again_on_the_same_connection() -> Result<()> {
+    let installation = Installation::new()?;
+    let running = Running::start(&installation).await?;
+    let mut first = client(running.address, Some(installation.identity(NAMESPACE, CLUSTER)?)).await?;
+    for token in ["nonsense", "team-a/orders/orders-0"] {
+        let result = first.heartbeat(beat(sender(NAMESPACE, CLUSTER, "orders-0"), Some(token))?).await;
+        ensure!(code(&result) == Some(Code::Unauthenticated), "{token}: {result:?}");
+    }
+    ensure!(running.tokens.asked.load(Ordering::Relaxed) == 1);
+    let mut second = client(running.address, Some(installation.identity(NAMESPACE, CLUSTER)?)).await?;
+    second.heartbeat(beat(sender(NAMESPACE, CLUSTER, "orders-0"), Some("team-a/orders/orders-0"))?).await?;
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_connection_does_not_outlive_the_proof_of_its_pod() -> Result<()> {
     let installation = Installation::new()?;
     let running = Running::start(&installation).await?;

@@ -7,7 +7,13 @@ use crate::{
     volume, voters,
 };
 use candidates::{Candidate, Standing};
-use std::{fmt, io, path::PathBuf, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fmt, io,
+    path::PathBuf,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 use tokio::{
     sync::Mutex,
     time::{Instant, sleep},
@@ -21,6 +27,15 @@ const PATIENCE_PER_REPLICA: Duration = Duration::from_secs(6);
 /// Primaries that are being restarted themselves.
 const PATIENCE_WITH_VOTERS: Duration = Duration::from_secs(3);
 const POLL: Duration = Duration::from_millis(20);
+/// Before Valkey lets its clients write again after a failover that did not come to an end: the replica may have won it and not
+/// said so yet.
+const HELD_BACK: Duration = Duration::from_millis(3_500);
+/// The stop follows at once; a stop that does not come holds nobody for longer.
+const LONGEST_HOLD: Duration = Duration::from_secs(60);
+/// In cluster mode Valkey has no use for it; others read it here.
+const PRIORITY: &str = "replica-priority";
+const STOPPING: &str = "0";
+const NOT_STOPPING: &str = "100";
 
 pub struct HandOver {
     socket: PathBuf,
@@ -28,6 +43,16 @@ pub struct HandOver {
     deadline: Duration,
     /// The kubelet may ask twice; the second waits for the first and then finds a replica.
     turn: Mutex<()>,
+    /// Clients may not write any more.
+    holds: AtomicBool,
+}
+
+/// Why a replica did not take over.
+enum NotTaken {
+    /// Its own pod ends: it could win the vote, end before anybody hears of it, and come back with a claim to slots whose writes went
+    /// elsewhere meanwhile.
+    StopsItself,
+    Because(String),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,32 +81,48 @@ impl fmt::Display for Outcome {
         match self {
             Outcome::HandedOver { to } => write!(f, "{to} is the primary now"),
             Outcome::NothingToDo(reason) => f.write_str(reason),
-            Outcome::NoReplica => f.write_str("no replica of this primary is in sync"),
+            Outcome::NoReplica => f.write_str("no replica of this primary is in sync and stays"),
             Outcome::Unreachable(reason) | Outcome::Failed(reason) => f.write_str(reason),
         }
     }
 }
 
-/// A note about a stop that does not come is taken back. Once, and not by looking at the volume all the time: it may hang.
+/// What was said about a stop that does not come is taken back. Once, and not by looking at the volume all the time: it may hang.
 async fn take_back(socket: PathBuf, data_dir: PathBuf) {
     sleep(LONGEST_STOP + Duration::from_secs(1)).await;
-    if Connection::open(&Address::Unix(socket), CALL_DEADLINE).await.is_ok() {
+    if let Ok(mut valkey) = Connection::open(&Address::Unix(socket), CALL_DEADLINE).await {
+        let _ = valkey.config_set(&BTreeMap::from([(PRIORITY.to_owned(), NOT_STOPPING.to_owned())])).await;
         let _ = volume::work(move || StopNote::remove_if_outlived(&data_dir)).await;
     }
 }
 
 impl HandOver {
     pub fn new(socket: PathBuf, data_dir: PathBuf, deadline: Duration) -> Self {
-        Self { socket, data_dir, deadline, turn: Mutex::new(()) }
+        Self { socket, data_dir, deadline, turn: Mutex::new(()), holds: AtomicBool::new(false) }
     }
 
     /// Returns when this node is a replica, when there is nothing to hand over, or when the deadline has passed.
     pub async fn run(&self) -> Outcome {
+        if let Err(error) = self.say_that_it_stops().await {
+            return Outcome::Unreachable(error.to_string());
+        }
         let outcome = self.until_done().await;
         if !matches!(outcome, Outcome::Unreachable(_)) {
             self.leave_note().await;
         }
         outcome
+    }
+
+    /// Before anything else, so that nobody who stops as well hands over to this node, or hands back what it got from it.
+    async fn say_that_it_stops(&self) -> Result<(), CallError> {
+        let stopping = BTreeMap::from([(PRIORITY.to_owned(), STOPPING.to_owned())]);
+        match self.connect().await?.config_set(&stopping).await {
+            Err(error) if error.refusal().is_some() => {
+                tracing::warn!(error = link::sentence::of(&error), "could not tell the others that this node stops");
+                Ok(())
+            }
+            said => said,
+        }
     }
 
     /// For the gate at the next start: what is saved from now on is complete.
@@ -137,10 +178,11 @@ impl HandOver {
         for candidate in candidates {
             match self.give_to(&candidate, until).await {
                 Ok(()) => return Ok(Outcome::HandedOver { to: candidate.name() }),
-                Err(reason) => reasons.push(format!("{}: {reason}", candidate.name())),
+                Err(NotTaken::StopsItself) => {}
+                Err(NotTaken::Because(reason)) => reasons.push(format!("{}: {reason}", candidate.name())),
             }
         }
-        Err(reasons.join("; "))
+        if reasons.is_empty() { Ok(Outcome::NoReplica) } else { Err(reasons.join("; ")) }
     }
 
     async fn standing(&self) -> Result<Standing, CallError> {
@@ -156,26 +198,63 @@ impl HandOver {
         self.connect().await?.cluster_nodes().await
     }
 
-    async fn give_to(&self, candidate: &Candidate, until: Instant) -> Result<(), String> {
-        let reason = |error: CallError| error.to_string();
+    async fn give_to(&self, candidate: &Candidate, until: Instant) -> Result<(), NotTaken> {
+        let reason = |error: CallError| NotTaken::Because(error.to_string());
         let mut replica = Connection::open(&Address::Tcp(candidate.address), CALL_DEADLINE).await.map_err(reason)?;
         let info = replica.info(&["replication"]).await.map_err(reason)?;
         if !info.is_replica() || info.text("master_link_status") != Some("up") {
-            return Err("it is not a replica in sync".into());
+            return Err(NotTaken::Because("it is not a replica in sync".into()));
         }
-        replica.cluster_failover().await.map_err(reason)?;
-        self.wait_until_replica(until.min(Instant::now() + PATIENCE_PER_REPLICA)).await
+        if info.text("slave_priority") == Some(STOPPING) {
+            return Err(NotTaken::StopsItself);
+        }
+        if let Err(error) = replica.cluster_failover().await {
+            // Without an answer it may have begun all the same.
+            if error.refusal().is_none() {
+                self.hold().await;
+            }
+            return Err(reason(error));
+        }
+        let until = until.min(Instant::now() + PATIENCE_PER_REPLICA);
+        self.wait_until_replica(until).await.map_err(NotTaken::Because)
     }
 
     async fn wait_until_replica(&self, until: Instant) -> Result<(), String> {
+        let hold_at = Instant::now() + HELD_BACK;
         while Instant::now() < until {
             let standing = self.standing().await.map_err(|error| error.to_string())?;
             if matches!(standing, Standing::Replica | Standing::WithoutSlots) {
+                self.let_go().await;
                 return Ok(());
+            }
+            if Instant::now() >= hold_at {
+                self.hold().await;
             }
             sleep(POLL).await;
         }
+        self.hold().await;
         Err("this node was still the primary when the time was over".into())
+    }
+
+    /// From here on nothing is acknowledged that a winner nobody has heard of yet would not have. The stop comes anyway.
+    async fn hold(&self) {
+        if self.holds.load(Ordering::Relaxed) {
+            return;
+        }
+        let held = async { self.connect().await?.hold_writes(LONGEST_HOLD).await };
+        match held.await {
+            Ok(()) => self.holds.store(true, Ordering::Relaxed),
+            Err(error) => tracing::warn!(error = link::sentence::of(&error), "could not hold back the clients' writes"),
+        }
+    }
+
+    /// Clients that wait are sent to the new primary.
+    async fn let_go(&self) {
+        if self.holds.swap(false, Ordering::Relaxed)
+            && let Ok(mut own) = self.connect().await
+        {
+            let _ = own.resume_writes().await;
+        }
     }
 
     async fn connect(&self) -> Result<Connection, CallError> {

@@ -2,6 +2,7 @@
 
 use crate::pod::{Pod, eventually};
 use std::{
+    collections::BTreeMap,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -209,6 +210,46 @@ async fn without_a_replica_in_sync_the_answer_comes_at_once() {
     let answer = cluster.pod.get("/valkey/pre-stop");
     assert_eq!(answer.json()["outcome"], "no-replica-in-sync");
     assert!(answer.took < Duration::from_secs(1), "{:?}", answer.took);
+}
+
+#[tokio::test]
+async fn nobody_hands_over_to_a_replica_whose_own_pod_stops() {
+    for version in BOTH_VERSIONS {
+        let cluster = Cluster::form(version).await;
+        let stopping = BTreeMap::from([("replica-priority".to_owned(), "0".to_owned())]);
+        cluster.replica.connect().await.unwrap().config_set(&stopping).await.unwrap();
+        let answer = cluster.pod.get("/valkey/pre-stop");
+        assert_eq!(answer.json()["outcome"], "no-replica-in-sync", "{}", answer.body);
+        let mut own = cluster.pod.connect().await;
+        assert!(matches!(own.role().await.unwrap(), Role::Primary { .. }));
+        assert_eq!(
+            own.config_get(&["replica-priority"]).await.unwrap(),
+            stopping,
+            "the others are told of this one too"
+        );
+    }
+}
+
+/// It may have won the vote and ended before anybody heard of it: what is acknowledged after that would be lost when it comes back.
+#[tokio::test]
+async fn a_primary_whose_heir_vanished_acknowledges_nothing_more() {
+    for version in BOTH_VERSIONS {
+        let mut cluster = Cluster::form(version).await;
+        cluster.wait_for_voters().await;
+        let (pod, replica) = (&cluster.pod, &mut cluster.replica);
+        let answer = std::thread::scope(|scope| {
+            let asked = scope.spawn(|| pod.get("/valkey/pre-stop"));
+            while !replica.log().contains("anual failover user request accepted") {
+                assert!(!asked.is_finished(), "{}", replica.log());
+            }
+            replica.kill().unwrap();
+            asked.join().unwrap()
+        });
+        let mut own = cluster.pod.connect().await;
+        own.renew(Duration::from_secs(2));
+        let written = own.call(&["SET", &key(0), "late"]).await;
+        assert!(written.is_err(), "{written:?} after {}", answer.body);
+    }
 }
 
 #[tokio::test]
