@@ -203,10 +203,18 @@ impl Inside {
         self.supervisor.wait_for("coredns", 30, || dns::resolve(server, "kubernetes.default.svc.cluster.local"))
     }
 
+    /// The kube-proxy of this node is about to be out of the host's reach.
+    fn lead_services_past(&self, name: &str, states: &BTreeMap<String, NodeState>) -> Result<()> {
+        let runs = |node: &&Node| states.get(&node.name).is_none_or(|state| *state == NodeState::Running);
+        let other = self.testbed.nodes.iter().filter(runs).find(|node| node.name != name);
+        other.map_or(Ok(()), |node| network::services_through(&self.testbed, node))
+    }
+
     fn answer(&self, states: &mut BTreeMap<String, NodeState>, request: Request) -> Result<Status> {
         match request {
             Request::Status => {}
             Request::StopNode(name) => {
+                self.lead_services_past(&name, states)?;
                 node::stop(&self.testbed, self.testbed.node(&name)?, &self.supervisor)?;
                 states.insert(name, NodeState::Stopped);
             }
@@ -218,6 +226,7 @@ impl Inside {
                 states.insert(name, NodeState::Running);
             }
             Request::CutNode(name) => {
+                self.lead_services_past(&name, states)?;
                 network::detach(self.testbed.node(&name)?)?;
                 states.insert(name, NodeState::Cut);
             }

@@ -51,7 +51,7 @@ fn join(testbed: &Testbed, node: &Node) -> Result<()> {
     ip(&format!("-n {name} route add default via {}", testbed.control_plane_ip())).map(drop)
 }
 
-/// Pod networks are reached through their nodes; Services, from the host, through the first node's kube-proxy.
+/// Pod networks are reached through their nodes; Services, from the host, through one node's kube-proxy.
 fn routes(testbed: &Testbed) -> Result<()> {
     for target in &testbed.nodes {
         let route = format!("route add {} via {}", target.pod_cidr, target.ip);
@@ -61,8 +61,12 @@ fn routes(testbed: &Testbed) -> Result<()> {
             ip(&format!("-n {} {route}", node.name))?;
         }
     }
-    let Some(first) = testbed.nodes.first() else { return Ok(()) };
-    ip(&format!("route add {} via {}", testbed.service_cidr(), first.ip)).map(drop)
+    testbed.nodes.first().map_or(Ok(()), |node| services_through(testbed, node))
+}
+
+/// Leads the host to Services through this node.
+pub fn services_through(testbed: &Testbed, node: &Node) -> Result<()> {
+    ip(&format!("route replace {} via {}", testbed.service_cidr(), node.ip)).map(drop)
 }
 
 /// Puts the node's cable into the bridge.

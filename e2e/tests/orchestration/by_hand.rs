@@ -4,10 +4,11 @@
 use crate::formed::{formed, loaded, loaded_twice, scenario, stopped_whole};
 use anyhow::{Result, ensure};
 use e2e::{
-    Cluster, sound,
+    Cluster, Verdict, sound,
     view::{follows, topology},
 };
 use serde_json::json;
+use std::time::{Duration, Instant};
 
 #[test]
 fn what_a_user_breaks_by_hand_is_mended_without_a_reset_or_a_flush() -> Result<()> {
@@ -36,7 +37,9 @@ fn what_a_user_breaks_by_hand_is_mended_without_a_reset_or_a_flush() -> Result<(
     })
 }
 
-/// For a minute Valkey does not let a forgotten node come back, and tells all others.
+/// So long Valkey does not let a forgotten node come back for good, and tells all others: met meanwhile, it is forgotten again.
+const FORGOTTEN: Duration = Duration::from_secs(61);
+
 #[test]
 fn a_node_forgotten_by_hand_is_back_as_the_same_node() -> Result<()> {
     scenario("a-node-forgotten-by-hand-is-back").run(async |test| {
@@ -45,6 +48,11 @@ fn a_node_forgotten_by_hand_is_back_as_the_same_node() -> Result<()> {
         let load = loaded(&cluster).await?;
         let (teller, forgotten) = (before.shard(1)?.0, before.shard(2)?.1);
         by_hand(&cluster, &teller.pod, &["cluster", "forget", &forgotten.id]).await?;
+        let told = Instant::now();
+        test.wait_for("Valkey's minute to be over", FORGOTTEN * 2, async || {
+            Ok(Verdict::when(told.elapsed() > FORGOTTEN, || format!("{:?} are over", told.elapsed())))
+        })
+        .await?;
         let after = sound(&cluster, 3, 1).await?;
         ensure!(after == before, "it was {before:?} and is {after:?}");
         stopped_whole(load).await?;
