@@ -30,17 +30,21 @@ pub fn steps(cluster: &ValidatedCluster, wanted: &Wanted, observation: &Observat
     // A pod that is still starting reads the newest settings when it mounts them, or is told once it runs.
     let steps = living.filter_map(|pod| patch(pod, cluster, role(pod, report), settled && pod.running));
     let (vain, steps): (Vec<Step>, Vec<Step>) = steps.partition(|step| is_vain(step, observation));
-    if let Some(first) = vain.first() {
-        report.trouble(
-            Reason::ObjectRefused,
-            format!(
-                "an admission webhook or policy keeps us from what we wanted to do: {first} ({} pods): exempt the operator's \
-                 pods from it",
-                vain.len()
-            ),
-        );
+    if let Some(Step::PatchPod { pod, metadata, .. }) = vain.first() {
+        report.trouble(Reason::ObjectRefused, vain_text(pod, metadata, vain.len() - 1));
     }
     steps
+}
+
+fn vain_text(pod: &str, metadata: &Value, others: usize) -> String {
+    let part = |name: &str| metadata.get(name).and_then(Value::as_object).into_iter().flat_map(Map::keys);
+    let labels = part("labels").map(|key| format!("label {key}"));
+    let names: Vec<String> = labels.chain(part("annotations").map(|key| format!("annotation {key}"))).collect();
+    let others = if others == 0 { String::new() } else { format!(", and the like of {others} more") };
+    format!(
+        "an admission webhook or policy changes pod {pod} at {}{others}: exempt the operator's pods from it",
+        names.join(", ")
+    )
 }
 
 /// It was tried, and somebody undoes it each time.
