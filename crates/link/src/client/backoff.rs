@@ -18,10 +18,11 @@ pub fn delay(failures: u32, spread: Duration, random: f64) -> Duration {
     longest.mul_f64(fraction.clamp(0.0, 1.0))
 }
 
-/// Between two leaders: somebody will lead in a moment, so this wait does not grow. It is as wide as the fleet asks for, so
-/// that all of them together ask no more often than they would come back.
+/// Between two leaders: somebody will lead in a moment, so this wait does not grow with the attempts. It grows with the fleet, which
+/// may have to ask for as long as nobody leads: all together no more often than the replicas can answer.
 pub fn between_leaders(spread: Duration, random: f64) -> Duration {
-    spread.clamp(FIRST_SPREAD, LONGEST).mul_f64((0.5 + random / 2.0).clamp(0.0, 1.0))
+    let longest = (spread + spread.saturating_sub(FIRST_SPREAD) / 2).clamp(FIRST_SPREAD, LONGEST);
+    longest.mul_f64((0.5 + random / 2.0).clamp(0.0, 1.0))
 }
 
 #[cfg(test)]

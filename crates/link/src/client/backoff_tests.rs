@@ -75,3 +75,15 @@ fn one_that_keeps_failing_waits_longer_each_time_and_never_longer_than_the_limit
 fn a_small_fleet_is_back_in_no_time() {
     assert!(delay(0, Duration::from_millis(200), 0.999) < Duration::from_millis(200));
 }
+
+#[test]
+fn while_nobody_leads_a_large_fleet_asks_no_more_often_than_one_replica_can_answer() {
+    let mut random = fastrand::Rng::with_seed(1);
+    let mean = |spread: Duration, random: &mut fastrand::Rng| {
+        let waits = (0..FLEET).map(|_| between_leaders(spread, random.f64()).as_secs_f64());
+        waits.sum::<f64>() / FLEET as f64
+    };
+    let rate = FLEET as f64 / mean(SPREAD, &mut random);
+    assert!(rate < 0.8 * CAPACITY, "{rate:.0} handshakes a second");
+    assert!(mean(Duration::from_millis(200), &mut random) < 0.5, "a small fleet does not wait for its size");
+}

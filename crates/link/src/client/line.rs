@@ -168,9 +168,11 @@ impl<N: Node> Line<N> {
             Ended::NotLeader { leader } if self.route.not_leader(leader) => {
                 return Duration::from_millis(fastrand::u64(0..200));
             }
-            // No failure of anybody: the next leader is not known yet, or the last one was named.
+            // No failure of anybody: the next leader is not known yet, or the last one was named and is gone.
             Ended::NotLeader { .. } => return backoff::between_leaders(spread, fastrand::f64()),
-            Ended::Dial(_) if self.named => return backoff::between_leaders(spread, fastrand::f64()),
+            Ended::Dial(DialError::Connect { .. } | DialError::Time { .. }) if self.named => {
+                return backoff::between_leaders(spread, fastrand::f64());
+            }
             Ended::Closed => self.failures = 0,
             other => {
                 self.failures = self.failures.saturating_add(1);
