@@ -12,7 +12,7 @@ check() { # sentence, command…
   else
     failed=$((failed + 1))
     echo "FAILED  $sentence"
-    tail -n 30 "$scratch/output" | sed 's/^/        | /'
+    tail -n 40 "$scratch/output" | sed 's/^/        | /'
   fi
 }
 

@@ -6,12 +6,11 @@ use crate::candidates::{candidates, continuous};
 use crate::deaths::{self, Certainty, Death};
 use crate::decision::Reason;
 use crate::limits::{self, age};
-use crate::observation::Outcome;
+use crate::observation::{Answered, Outcome};
 use crate::picture::{Member, Picture};
 use crate::proposal::{Proposal, command};
 use crate::record::{Kind, Step};
 use crate::{gates, ghosts};
-use jiff::Timestamp;
 use std::collections::BTreeMap;
 use topology::{NodeId, Role, SlotSet};
 
@@ -149,7 +148,7 @@ fn promote(picture: &Picture, death: &Death) -> Verdict {
     let all = candidates(picture, death);
     // Valkey holds its own elections back for a copy that is too old, and a forced one would not.
     let able = if may_bring_more(picture, death) { continuous(picture, death) } else { all.clone() };
-    let next = able.iter().find(|candidate| !tried(candidate, picture.now));
+    let next = able.iter().find(|candidate| !tried(picture, death, candidate));
     match next {
         Some(best) => Verdict::Do(command(best, Action::Failover(FailoverMode::Force))),
         None if !able.is_empty() => Verdict::Wait(format!("a replica of {} to win the vote", name(picture, death))),
@@ -198,7 +197,7 @@ fn nobody_has_anything(picture: &Picture, death: &Death) -> bool {
 }
 
 fn untried_replica<'a>(picture: &Picture<'a>, death: &Death) -> Option<Member<'a>> {
-    picture.replicas_of(&death.id).into_iter().find(|replica| !tried(replica, picture.now))
+    picture.replicas_of(&death.id).into_iter().find(|replica| !tried(picture, death, replica))
 }
 
 /// None of the replicas it knew is a node of any pod, running or waiting.
@@ -209,13 +208,29 @@ fn known_replicas_are_gone(picture: &Picture, death: &Death) -> bool {
     death.boot.is_some_and(|boot| !boot.known_replicas.iter().any(lives))
 }
 
-fn tried(candidate: &Member, now: Timestamp) -> bool {
-    let answer = candidate.pod.answer.as_ref().filter(|answer| matches!(answer.action, Action::Failover(_)));
+fn tried(picture: &Picture, death: &Death, candidate: &Member) -> bool {
     let pause = |outcome: &Outcome| match outcome {
         Outcome::Done => limits::REPEAT_DONE,
         _ => limits::FAILOVER_PAUSE,
     };
-    candidate.pod.busy || answer.is_some_and(|answer| age(now, answer.at) < pause(&answer.outcome))
+    let lately = attempt(candidate).is_some_and(|answer| age(picture.now, answer.at) < pause(&answer.outcome));
+    candidate.pod.is_busy() || lately || voters_are_bound(picture, death)
+}
+
+/// Who granted a vote denies every other for the same primary for two node timeouts. Attempts that follow each other faster may
+/// get one vote each time, from another voter each time: after the first few, everybody gets that time.
+fn voters_are_bound(picture: &Picture, death: &Death) -> bool {
+    let running = picture.running.filter(|running| running.kind == Kind::Failover);
+    let first = running.is_none_or(|running| age(picture.now, running.started_at) < limits::QUICK_ATTEMPTS);
+    let bound = picture.wanted.node_timeout * 2 + limits::CLOCKS;
+    let asked = |replica: &Member| {
+        replica.pod.is_busy() || attempt(replica).is_some_and(|answer| age(picture.now, answer.at) < bound)
+    };
+    !first && picture.replicas_of(&death.id).iter().any(asked)
+}
+
+fn attempt<'a>(candidate: &Member<'a>) -> Option<&'a Answered> {
+    candidate.pod.answer.as_ref().filter(|answer| matches!(answer.action, Action::Failover(_)))
 }
 
 fn name(picture: &Picture, death: &Death) -> String {

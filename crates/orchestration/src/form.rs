@@ -70,22 +70,29 @@ fn stray_text(member: &Member, keys: u64) -> String {
 
 fn plan(picture: &Picture) -> Vec<ShardPlan> {
     let mut members: Vec<&Member> = picture.members.iter().filter(|member| member.wanted).collect();
-    // Valkey calls no cluster whole in a primary's first two seconds: those that started first are the first to serve.
-    members.sort_by_key(|member| member.facts().and_then(|facts| facts.started_at));
+    let shared_out = picture.map.unassigned().is_empty();
+    // Valkey calls no cluster whole in a primary's first two seconds: those that started first are the first to serve. The
+    // times are rounded, so they order nothing that has to stay the same from look to look.
+    if !shared_out {
+        members.sort_by_key(|member| member.facts().and_then(|facts| facts.started_at));
+    }
     let sites: Vec<Site> = members.iter().map(|member| site(picture, member)).collect();
     let owners = sites.iter().filter(|site| site.primary).count();
     // With every slot given away, the number of shards is what it is; changing it is another operation.
-    let masters = if picture.map.unassigned().is_empty() { owners } else { picture.wanted.masters.max(owners) };
+    let masters = if shared_out { owners } else { picture.wanted.masters.max(owners) };
     place(&sites, masters, picture.wanted.replicas_per_master)
 }
 
 fn site(picture: &Picture, member: &Member) -> Site {
-    let follows = member.facts().filter(|facts| facts.role == Role::Replica).and_then(|facts| facts.primary.as_ref());
+    let says = member.facts().filter(|facts| facts.role == Role::Replica).and_then(|facts| facts.primary.as_ref());
     Site {
         pod: member.pod.name.clone(),
         location: member.pod.location.clone(),
         primary: !picture.slots(member).is_empty() || has_slots_by_others_word(picture, member),
-        replica_of: follows.and_then(|id| picture.by_id(id)).map(|primary| primary.pod.name.clone()),
+        replica_of: join::told(member)
+            .or(says)
+            .and_then(|id| picture.by_id(id))
+            .map(|primary| primary.pod.name.clone()),
     }
 }
 
@@ -110,7 +117,7 @@ fn assign(picture: &Picture, plan: &[ShardPlan]) -> Option<Proposal> {
     let unsettled = picture.members.iter().filter(|member| unsettled(member)).collect::<Vec<_>>();
     if !unsettled.is_empty() {
         // What a node took without our hearing of it must not be given to another.
-        let reads = unsettled.iter().filter(|member| !member.pod.busy);
+        let reads = unsettled.iter().filter(|member| !member.pod.is_busy());
         let reads = reads.map(|member| command(member, Action::ReadView)).collect();
         return Some(Proposal::new(Kind::Form, Step::AssignSlots, reads));
     }
@@ -123,7 +130,7 @@ fn assign(picture: &Picture, plan: &[ShardPlan]) -> Option<Proposal> {
 fn unsettled(member: &Member) -> bool {
     let answer = member.pod.answer.as_ref().filter(|answer| matches!(answer.action, Action::AddSlots(_)));
     let told_since = |at| member.pod.view.as_ref().is_some_and(|view| view.read_at >= at);
-    member.pod.busy || answer.is_some_and(|answer| !told_since(answer.at))
+    member.pod.is_busy() || answer.is_some_and(|answer| !told_since(answer.at))
 }
 
 /// Slots, and an epoch of its own, which only a node that knows nobody can be given.
@@ -141,7 +148,11 @@ pub(crate) fn grant(picture: &Picture, member: &Member, slots: SlotSet, index: u
 /// Everybody meets everybody; a replica follows as soon as it knows its primary.
 fn connect(picture: &Picture, plan: &[ShardPlan]) -> Option<Proposal> {
     let group: Vec<Member> = picture.belonging().into_iter().filter(|member| member.wanted).collect();
-    let pairings: Vec<Pairing> = plan.iter().flat_map(|shard| pairings(picture, shard)).collect();
+    let mut pairings: Vec<Pairing> = plan.iter().flat_map(|shard| pairings(picture, shard)).collect();
+    if pairings.is_empty() {
+        // All follow somebody; two may follow the same where another has none.
+        pairings = join::pairings(picture);
+    }
     let introductions = mesh::introductions(picture, &group);
     if introductions.is_none() && pairings.is_empty() {
         return None;

@@ -4,7 +4,7 @@
 use crate::action::{Action, PodCommand};
 use crate::limits::age;
 use crate::observation::Valkey;
-use crate::picture::{Member, Picture};
+use crate::picture::{Member, Picture, current_view};
 use crate::proposal::command;
 use crate::views;
 use topology::{NodeId, NodeView, ViewedNode};
@@ -53,7 +53,8 @@ pub(crate) fn unknown_ids(picture: &Picture) -> Vec<NodeId> {
 /// Some node hears from it: it lives somewhere.
 pub(crate) fn answers_somewhere(picture: &Picture, id: &NodeId) -> bool {
     let heard = |view: &NodeView| view.get(id).is_some_and(ViewedNode::is_heard);
-    picture.members.iter().filter_map(Member::view).any(heard)
+    // Also by the word of one that is not known to be ours: better a ghost too many than a node too few.
+    picture.members.iter().filter_map(|member| current_view(member.pod)).any(heard)
 }
 
 /// A node that owns slots is still heard although its pod runs another: views from before that are read again.

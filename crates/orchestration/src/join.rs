@@ -5,7 +5,7 @@ use crate::findings::in_sync;
 use crate::mesh;
 use crate::picture::{Member, Picture, Standing};
 use crate::proposal::command;
-use topology::{Location, Role, shard_for};
+use topology::{Location, NodeId, Role, shard_for};
 
 /// A node and the primary it shall follow.
 #[derive(Clone, Copy)]
@@ -22,7 +22,10 @@ pub(crate) fn pairings<'a>(picture: &Picture<'a>) -> Vec<Pairing<'a>> {
     }
     let mut shards: Vec<Vec<Location>> = owners.iter().map(|owner| locations(picture, owner)).collect();
     let mut pairings = Vec::new();
-    for replica in unattached(picture).into_iter().chain(surplus(picture, &owners)) {
+    let mut joining = unattached(picture);
+    joining.extend(surplus(picture, &owners));
+    joining.sort_by_key(|replica| told(replica).is_none());
+    for replica in joining {
         let Some(index) = choose(picture, &replica, &owners, &shards) else { continue };
         if let (Some(primary), Some(shard)) = (owners.get(index), shards.get_mut(index)) {
             shard.push(replica.pod.location.clone());
@@ -30,6 +33,14 @@ pub(crate) fn pairings<'a>(picture: &Picture<'a>) -> Vec<Pairing<'a>> {
         }
     }
     pairings
+}
+
+/// Whom it is being told to follow: it goes there whatever else would be as good, or two would end up in one place.
+pub(crate) fn told<'a>(member: &Member<'a>) -> Option<&'a NodeId> {
+    member.pod.under_way.iter().find_map(|action| match action {
+        Action::Replicate(id) => Some(id),
+        _ => None,
+    })
 }
 
 /// Where the members of a shard are, the primary first.
@@ -73,8 +84,11 @@ fn follows_nothing(picture: &Picture, member: &Member) -> bool {
     primary.is_some_and(|id| picture.map.attributed(id).is_empty()) && picture.map.unassigned().is_empty()
 }
 
-/// The shard it was in when that lacks a replica, else the one it helps most.
+/// The shard it is on its way to, the one it was in when that lacks a replica, else the one it helps most.
 fn choose(picture: &Picture, replica: &Member, owners: &[Member], shards: &[Vec<Location>]) -> Option<usize> {
+    if let Some(id) = told(replica) {
+        return owners.iter().position(|owner| owner.has_id(id));
+    }
     let full = 1 + picture.wanted.replicas_per_master;
     let before = picture.recorded.iter().find(|shard| shard.nodes.iter().any(|node| node.pod == *replica.name()));
     let of_before = |owner: &Member| before.is_some_and(|shard| shard.slots.overlaps(&picture.slots(owner)));

@@ -48,8 +48,8 @@ pub struct PodSeen {
     pub valkey: Valkey,
     /// The latest answer to ReadView on this connection. `NodeFacts::summary` is then at least as new as this view's.
     pub view: Option<NodeView>,
-    /// A command of ours is being carried out there; it gets no other meanwhile.
-    pub busy: bool,
+    /// Commands of ours that are being carried out there; it gets no others meanwhile.
+    pub under_way: Vec<Action>,
     /// The latest answer to a command other than Probe and ReadView, or a failed one of those.
     pub answer: Option<Answered>,
 }
@@ -119,6 +119,10 @@ impl NodeFacts {
 }
 
 impl PodSeen {
+    pub fn is_busy(&self) -> bool {
+        !self.under_way.is_empty()
+    }
+
     /// A pod that is there and was not heard.
     pub fn unheard(name: PodName, uid: PodUid) -> Self {
         Self {
@@ -132,7 +136,7 @@ impl PodSeen {
             last_answer: None,
             valkey: Valkey::Unknown,
             view: None,
-            busy: false,
+            under_way: Vec::new(),
             answer: None,
         }
     }

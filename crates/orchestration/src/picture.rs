@@ -1,6 +1,7 @@
 //! The observation made readable: who each pod is to this cluster, and what all views together say. Pure.
 
 use crate::action::Action;
+use crate::ghosts;
 use crate::limits::{self, age};
 use crate::observation::{Boot, NodeFacts, Observation, Outcome, PodSeen, Valkey, Wanted};
 use crate::record::{Kind, Orchestration, ShardNode, ShardStatus};
@@ -55,7 +56,7 @@ pub(crate) struct Picture<'a> {
 }
 
 /// A pod's view, if it is no older than its latest word.
-fn current_view(pod: &PodSeen) -> Option<&NodeView> {
+pub(crate) fn current_view(pod: &PodSeen) -> Option<&NodeView> {
     let facts = facts(pod)?;
     let same = |view: &&NodeView| view.myself().is_some_and(|node| node.node_id == facts.node_id);
     pod.view.as_ref().filter(same).filter(|view| view.summary == facts.summary)
@@ -255,7 +256,9 @@ impl<'a> Picture<'a> {
     /// Owner → slots by the nodes' words, and by the record for slots that nobody speaks of.
     pub fn ownership(&self) -> BTreeMap<NodeId, SlotSet> {
         let mut owners = self.map.owners();
-        let ours = |id: &NodeId| self.by_id(id).map_or(self.recorded_pod(id).is_some(), |member| member.belongs());
+        // One that was never recorded is ours if its pod, by its host name, is one of ours and runs another node now.
+        let was_ours = |id: &NodeId| self.recorded_pod(id).is_some() || ghosts::successor(self, id).is_some();
+        let ours = |id: &NodeId| self.by_id(id).map_or_else(|| was_ours(id), |member| member.belongs());
         owners.retain(|id, _| self.recorded.is_empty() || ours(id));
         let spoken = owners.values().fold(SlotSet::default(), |all, slots| all.union(slots));
         for shard in self.recorded {

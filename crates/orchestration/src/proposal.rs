@@ -46,7 +46,7 @@ pub(crate) fn command(member: &Member, action: Action) -> PodCommand {
 
 /// Whether this pod may be told this now, or was told the same a moment ago.
 pub(crate) fn due(member: &Member, action: &Action, now: Timestamp) -> bool {
-    if member.pod.busy {
+    if member.pod.is_busy() {
         return false;
     }
     let Some(answer) = &member.pod.answer else { return true };

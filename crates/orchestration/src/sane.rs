@@ -49,7 +49,7 @@ fn check(command: &PodCommand, wanted: &Wanted, seen: &Observation) -> Verdict {
     let pod = seen.pods.iter().find(|pod| pod.uid == command.pod_uid).ok_or("no such pod was seen")?;
     ensure(pod.name == command.pod, "the pod has another name")?;
     ensure(pod.connected, "its sidecar is not on the line")?;
-    ensure(!pod.busy, "it is carrying out another command")?;
+    ensure(!pod.is_busy(), "it is carrying out another command")?;
     match &command.action {
         Action::Probe | Action::ReadView => Ok(()),
         Action::Meet(peers) => peers.iter().try_for_each(|peer| meet(pod, peer, seen)),
@@ -116,6 +116,12 @@ fn is_recorded(id: &NodeId, seen: &Observation) -> bool {
 fn recorded_in(pod: &PodSeen, id: &NodeId, seen: &Observation) -> bool {
     let mut nodes = seen.recorded.iter().flat_map(|shard| &shard.nodes);
     nodes.any(|node| node.node_id == *id && node.pod == pod.name)
+}
+
+/// Whether this pod had this node by the host name that others know it by.
+fn named_after(pod: &PodSeen, id: &NodeId, seen: &Observation) -> bool {
+    let names = views(seen).filter_map(|view| view.get(id)?.hostname.as_deref()?.split_once('.'));
+    names.map(|(label, _)| label).any(|label| label == pod.name.as_str())
 }
 
 fn meet(pod: &PodSeen, peer: &Peer, seen: &Observation) -> Verdict {
@@ -260,7 +266,7 @@ fn is_better(pod: &PodSeen, rival: &NodeFacts, chosen: &NodeFacts) -> bool {
         .answer
         .as_ref()
         .is_some_and(|answer| matches!(answer.action, Action::Failover(_)) && !matches!(answer.outcome, Outcome::Done));
-    let able = rival.role == Role::Replica && !rival.loading && !pod.busy && !pod.terminating && !refused;
+    let able = rival.role == Role::Replica && !rival.loading && !pod.is_busy() && !pod.terminating && !refused;
     let comparable = rival.replication_id.is_some() && rival.replication_id == chosen.replication_id;
     able && comparable && rival.replication_offset > chosen.replication_offset
 }
@@ -272,7 +278,7 @@ fn is_dead(id: &NodeId, seen: &Observation) -> bool {
         _ if !pod.connected => false,
         Valkey::Down { node_id, .. } => node_id.as_ref() == Some(id) || node_id.is_none() && recorded(pod),
         Valkey::Waiting(boot) => boot.last_node_id.as_ref() == Some(id),
-        Valkey::Answers(_) => recorded(pod),
+        Valkey::Answers(_) => recorded(pod) || named_after(pod, id, seen),
         Valkey::Unknown => false,
     });
     let primaries = views(seen).filter(|view| view.myself().is_some_and(|node| node.role == Role::Primary));

@@ -37,7 +37,7 @@ fn pod(number: u32, valkey: Valkey, view: Option<NodeView>) -> PodSeen {
         last_answer: None,
         valkey,
         view,
-        busy: false,
+        under_way: Vec::new(),
         answer: None,
     }
 }
@@ -114,7 +114,7 @@ fn waiting(has_data: bool) -> PodSeen {
 #[test]
 fn nobody_is_told_anything_who_is_not_on_the_line_or_busy() {
     let silent = PodSeen { connected: false, ..primary(1, 0, "") };
-    let busy = PodSeen { busy: true, ..primary(1, 0, "") };
+    let busy = PodSeen { under_way: vec![Action::ReadView], ..primary(1, 0, "") };
     assert!(rule(vec![silent], 1, Action::Probe).contains("not on the line"));
     assert!(rule(vec![busy], 1, Action::Probe).contains("another command"));
     assert!(rule(vec![], 1, Action::Probe).contains("no such pod"));

@@ -46,7 +46,7 @@ pub fn decide(
 
 /// It only looks, and at a pod that is there to be asked.
 fn is_harmless(command: &PodCommand, pods: &[PodSeen]) -> bool {
-    let asked = |pod: &PodSeen| pod.uid == command.pod_uid && pod.connected && !pod.busy;
+    let asked = |pod: &PodSeen| pod.uid == command.pod_uid && pod.connected && !pod.is_busy();
     command.action.is_reading() && pods.iter().any(asked)
 }
 
@@ -150,7 +150,8 @@ mod tests {
     }
 
     fn heard(connected: bool, busy: bool) -> PodSeen {
-        PodSeen { connected, busy, ..silent() }
+        let under_way = if busy { vec![Action::ReadView] } else { Vec::new() };
+        PodSeen { connected, under_way, ..silent() }
     }
 
     #[test]

@@ -258,6 +258,7 @@ impl Operator {
         let heard = self.heard.get(&pod.uid);
         let connected = heard.is_some();
         let answering = heard.and_then(|heard| heard.facts.clone()).filter(|_| pod.node().is_some());
+        let answering = answering.map(|facts| in_whole_seconds(facts, world.now + 377 * pod.uid));
         let valkey = match (&pod.process, answering) {
             (_, Some(facts)) => Valkey::Answers(facts),
             (Process::Gate(since), _) if connected => Valkey::Waiting(boot(world, pod, *since)),
@@ -281,7 +282,12 @@ impl Operator {
             last_answer: self.last_answers.get(&pod.uid).copied().filter(|_| !connected),
             valkey,
             view: heard.and_then(|heard| heard.view.clone()),
-            busy: self.flights.iter().any(|flight| flight.uid == pod.uid),
+            under_way: self
+                .flights
+                .iter()
+                .filter(|flight| flight.uid == pod.uid)
+                .flat_map(|flight| flight.actions.clone())
+                .collect(),
             answer: heard.and_then(|heard| heard.answer.clone()),
         }
     }
@@ -352,6 +358,12 @@ fn facts(world: &World, node: &Node) -> NodeFacts {
         started_at: Some(stamp(world, node.started_at)),
         summary: node.summary(),
     }
+}
+
+/// A node tells its uptime in whole seconds, so the time of its start is another one at every look.
+fn in_whole_seconds(facts: NodeFacts, moment: u64) -> NodeFacts {
+    let rest = Duration::from_millis(moment % 1_000);
+    NodeFacts { started_at: facts.started_at.and_then(|started| started.checked_add(rest).ok()), ..facts }
 }
 
 fn following(world: &World, node: &Node) -> Following {

@@ -72,8 +72,14 @@ fn cut(stage: &mut Stage, node: usize, time: u64) -> Result<(), String> {
     Ok(())
 }
 
-fn survives(seed: u64, persistent: bool, faults: Faults, blows: &[Blow]) -> Result<(), String> {
-    let mut stage = Stage::new(seed, &[Setup { persistent, ..Setup::default() }]);
+fn survives(
+    kubernetes_nodes: usize,
+    seed: u64,
+    persistent: bool,
+    faults: Faults,
+    blows: &[Blow],
+) -> Result<(), String> {
+    let mut stage = Stage::new(seed, &[Setup { persistent, kubernetes_nodes, ..Setup::default() }]);
     stage.operators.iter_mut().for_each(|operator| operator.faults = faults);
     for blow in blows {
         strike(&mut stage, blow).map_err(|error| format!("{error}\n{}", stage.complaint()))?;
@@ -95,12 +101,13 @@ proptest! {
 
     #[test]
     fn every_state_that_faults_lead_to_ends_whole_or_with_a_reason(
+        kubernetes_nodes in prop_oneof![Just(1usize), Just(3usize)],
         seed in any::<u64>(), persistent in any::<bool>(), unreliable in any::<bool>(),
         blows in proptest::collection::vec(blow(), 1..12)
     ) {
         let faults = Faults { lost_command: 6, lost_answer: 6, late_word: 3, delay: 400, stale_view: 5 };
         let faults = if unreliable { faults } else { Faults::default() };
-        let outcome = survives(seed, persistent, faults, &blows);
+        let outcome = survives(kubernetes_nodes, seed, persistent, faults, &blows);
         prop_assert!(outcome.is_ok(), "{}", outcome.err().unwrap_or_default());
     }
 }
@@ -117,5 +124,40 @@ fn cases() -> u32 {
 #[test]
 fn a_replica_too_many_moves_to_the_shard_that_lacks_one() {
     let blows = [Blow::Write(0), Blow::Reset(4, true), Blow::Kill(5)];
-    survives(0, true, Faults::default(), &blows).unwrap();
+    survives(3, 0, true, Faults::default(), &blows).unwrap();
+}
+
+/// Each attempt got one vote, from the voter that was free again, for ever.
+#[test]
+fn votes_that_were_given_at_different_times_come_together() {
+    let blows = [Blow::Write(0), Blow::Forget(0, 5), Blow::CutNode(0, 1_250), Blow::Replace(0)];
+    survives(1, 0, false, Faults::default(), &blows).unwrap();
+}
+
+/// Nothing is on record yet: which pod a dead primary was in is told by its host name alone.
+#[test]
+fn primaries_replaced_before_the_first_record_are_succeeded() {
+    let blows =
+        [Blow::Write(0), Blow::Replace(1), Blow::Write(0), Blow::Replace(3), Blow::Forget(0, 0), Blow::EmptyVolume(0)];
+    survives(3, 487_149_594_246_194_825, false, Faults::default(), &blows).unwrap();
+}
+
+/// A node that does not answer its sidecar in time still tells by its view who lives.
+#[test]
+fn a_node_heard_by_one_that_is_not_heard_itself_is_not_forgotten() {
+    let blows = [
+        Blow::Kill(0),
+        Blow::Wait(800),
+        Blow::Forget(0, 1),
+        Blow::EmptyVolume(5),
+        Blow::Kill(3),
+        Blow::CutNode(1, 1_000),
+    ];
+    survives(3, 8_060_462_598_444_586_277, false, Faults::default(), &blows).unwrap();
+}
+
+#[test]
+fn a_primary_that_was_reset_twice_and_killed_while_it_was_formed_is_replaced() {
+    let blows = [Blow::Write(0), Blow::Reset(0, false), Blow::Reset(0, true), Blow::Kill(0)];
+    survives(3, 0, false, Faults::default(), &blows).unwrap();
 }

@@ -4,14 +4,14 @@ use super::words;
 use crate::line::SidecarFacts;
 use k8s_openapi::jiff::Timestamp;
 use link::contract::{Boot, ClusterView, Condition, Done, HeartbeatRequest, NodeState};
-use orchestration::{Answered, Outcome, Valkey};
+use orchestration::{Action, Answered, Outcome, Valkey};
 use topology::{NodeId, NodeView};
 
 /// What is remembered of one pod's node, by the pod's UID.
 #[derive(Clone, Debug, Default)]
 pub struct NodeMemory {
-    /// Commands under way.
-    pub busy: bool,
+    /// Commands being carried out.
+    pub under_way: Vec<Action>,
     /// The latest answer; a view or state that was told is none.
     pub answer: Option<Answered>,
     /// With the number of the connection it was read over.

@@ -37,7 +37,7 @@ impl Conductor {
         let (mut clusters, now) = (self.clusters(), Timestamp::now());
         let nodes = clusters.entry(cluster_uid.to_owned()).or_default();
         nodes.retain(|uid, memory| {
-            let kept = memory.busy || pods.iter().any(|pod| pod.uid == *uid);
+            let kept = !memory.under_way.is_empty() || pods.iter().any(|pod| pod.uid == *uid);
             if !kept {
                 self.line.commander.release(uid);
             }
@@ -54,7 +54,7 @@ impl Conductor {
 
     /// Lets the streams of a cluster go, once nothing is under way on them.
     pub fn rest(&self, cluster_uid: &str, pods: &[PodFacts]) {
-        let busy = |nodes: &Nodes| nodes.values().any(|memory| memory.busy);
+        let busy = |nodes: &Nodes| nodes.values().any(|memory| !memory.under_way.is_empty());
         if !self.clusters().get(cluster_uid).is_some_and(busy) {
             pods.iter().for_each(|pod| self.line.commander.release(&pod.uid));
         }
@@ -102,7 +102,7 @@ fn pod_seen(
         valkey: sidecar.map_or(Valkey::Unknown, |facts| memory.valkey(facts, now)),
         // A clock that was set back would make what is old the newest for as long as it was set back.
         view: connection.and_then(|connection| memory.view(connection)).filter(|view| view.read_at <= now),
-        busy: memory.busy,
+        under_way: memory.under_way.clone(),
         // What was answered before a lost connection counts for nothing.
         answer: memory.answer.clone().filter(|answer| connection.is_some() && answer.at <= now),
     }

@@ -27,7 +27,8 @@ impl Conductor {
             by_pod.entry(command.pod_uid.as_str().to_owned()).or_default().push(command);
         }
         for (pod, commands) in by_pod {
-            if !self.change(&errand.cluster_uid, &pod, |memory| memory.busy = true) {
+            let actions = commands.iter().map(|command| command.action.clone()).collect();
+            if !self.change(&errand.cluster_uid, &pod, |memory| memory.under_way = actions) {
                 continue;
             }
             let (conductor, errand) = (self.clone(), errand.clone());
@@ -106,7 +107,7 @@ struct Finished<'a> {
 
 impl Drop for Finished<'_> {
     fn drop(&mut self) {
-        self.conductor.change(&self.errand.cluster_uid, self.pod, |memory| memory.busy = false);
+        self.conductor.change(&self.errand.cluster_uid, self.pod, |memory| memory.under_way.clear());
         self.conductor.line.territory.look_at(&self.errand.cluster);
     }
 }

@@ -51,6 +51,37 @@ fn lost_and_late_words_only_delay_a_formation() -> Outcome {
     Ok(())
 }
 
+/// All places are as good as each other, so nothing but the plan itself keeps two replicas from the same primary.
+#[test]
+fn on_one_node_every_primary_gets_its_replica_though_commands_are_late() -> Outcome {
+    for seed in 0..50 {
+        let mut stage = Stage::new(seed, &[Setup { kubernetes_nodes: 1, ..Setup::default() }]);
+        stage.operators[0].faults = Faults { delay: 700, ..Faults::default() };
+        ends_whole(&mut stage, 30_000).map_err(|error| format!("seed {seed}: {error}"))?;
+        let replicated = stage.operators[0].transcript.iter().filter(|line| line.contains("replicate ")).count();
+        assert_eq!(replicated, 3, "seed {seed}: {}", stage.operators[0].transcript.join("\n"));
+    }
+    Ok(())
+}
+
+#[test]
+fn a_replica_that_follows_another_primary_than_planned_is_moved_before_the_cluster_counts_as_formed() -> Outcome {
+    let mut stage = Stage::new(6, &[Setup::default()]);
+    while stage.world.nodes().filter(|node| node.primary.is_some()).count() < 3 {
+        stage.tick()?;
+    }
+    assert!(stage.operators[0].durable.shards.is_empty(), "it is still being formed");
+    let follows = |stage: &Stage, index: usize| {
+        let replica = stage.world.nodes().filter(|node| node.primary.is_some()).nth(index);
+        replica.map(|node| (node.pod.clone(), node.primary.clone().unwrap())).unwrap()
+    };
+    let ((pod, _), (_, other)) = (follows(&stage, 0), follows(&stage, 1));
+    stage.world.execute(&pod, &orchestration::Action::Replicate(other));
+    ends_whole(&mut stage, 30_000)?;
+    assert!(stage.operators[0].durable.shards.iter().all(|shard| shard.nodes.len() == 2));
+    Ok(())
+}
+
 #[test]
 fn shards_added_to_the_spec_before_slots_are_given_away_are_formed() -> Outcome {
     let setup = Setup { masters: 4, ..Setup::default() };
