@@ -43,7 +43,16 @@ fn await_pods(picture: &Picture) -> Proposal {
     names.dedup();
     let names: Vec<String> = names.iter().map(ToString::to_string).collect();
     let waits = vec![format!("all {} Valkeys to answer; not yet: {}", picture.wanted.pods(), listed(&names))];
-    Proposal { stuck: true, ..Proposal::waiting(Kind::Form, Step::AwaitPods, waits) }
+    let commands = introductions_of_those_there(picture);
+    Proposal { stuck: commands.is_empty(), commands, ..Proposal::waiting(Kind::Form, Step::AwaitPods, waits) }
+}
+
+/// With every slot given away there is a cluster, and one of its primaries may be what is missing: whoever votes for a successor
+/// has to know the candidates.
+fn introductions_of_those_there(picture: &Picture) -> Vec<PodCommand> {
+    let group: Vec<Member> = picture.belonging().into_iter().filter(|member| member.wanted).collect();
+    let introductions = mesh::introductions(picture, &group).filter(|_| picture.map.unassigned().is_empty());
+    introductions.map(|(_, commands)| commands).unwrap_or_default()
 }
 
 /// Data that no slot accounts for: forming would be guessing.

@@ -43,6 +43,8 @@ pub struct Pod {
     pub sidecar: bool,
     /// When the process was last seen to end.
     pub died_at: u64,
+    /// Addresses of those that followed the process when its sidecar saw it end.
+    pub attached: Vec<String>,
 }
 
 impl Pod {

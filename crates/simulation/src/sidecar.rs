@@ -14,7 +14,7 @@ impl World {
         pod.sidecar = true;
         let risky = |node: &Node| {
             let replicas = node.peers.values().any(|peer| peer.primary.as_ref() == Some(&node.id));
-            node.role == Role::Primary && !node.slots.is_empty() && replicas
+            node.role == Role::Primary && !node.slots.is_empty() && (replicas || !pod.attached.is_empty())
         };
         if pod.disk.node.as_ref().is_some_and(risky) {
             pod.process = Process::Gate(now);
@@ -39,9 +39,14 @@ impl World {
         }
     }
 
-    /// Every replica it knew answers that it has no keys.
+    /// Every replica it knew answers that it has no keys, and none that it did not know has any.
     fn replicas_are_empty(&self, pod: &Pod) -> bool {
         let Some(was) = &pod.disk.node else { return false };
+        let mut attached = pod.attached.iter().filter_map(|ip| self.at(ip)?.node());
+        let holds = |node: &Node| node.primary.as_ref() == Some(&was.id) && !node.keys.is_empty();
+        if attached.any(|node| holds(node) && self.reachable(&pod.name, &node.pod)) {
+            return false;
+        }
         let mut replicas = was.peers.iter().filter(|(_, peer)| peer.primary.as_ref() == Some(&was.id));
         replicas.all(|(id, peer)| {
             let node = self.at(&peer.ip).and_then(Pod::node).filter(|node| node.id == *id);

@@ -79,6 +79,7 @@ impl World {
             disk: Disk::default(),
             sidecar: false,
             died_at: self.now,
+            attached: Vec::new(),
         };
         self.pods.insert(name, pod);
     }
@@ -158,7 +159,13 @@ impl World {
     pub fn kill(&mut self, pod: &str) {
         self.excuse(&[pod]);
         let (now, persisted) = (self.now, self.persistent);
+        let id = self.node(pod).map(|node| node.id.clone());
+        let follows = |node: &&Node| node.link_up && node.primary.is_some() && node.primary == id;
+        let attached: Vec<String> = self.nodes().filter(follows).map(|node| node.ip.clone()).collect();
         if let Some(pod) = self.pods.get_mut(pod) {
+            if pod.node().is_some() {
+                pod.attached = attached;
+            }
             pod.stop(persisted, now);
             pod.process = Process::Starting(now + 300);
         }
@@ -175,6 +182,7 @@ impl World {
                 pod.disk = Disk::default();
             }
             (pod.uid, pod.ip, pod.process, pod.sidecar) = (uid, ip, Process::Starting(now + after), false);
+            pod.attached.clear();
         }
     }
 
@@ -211,6 +219,7 @@ impl World {
             (peer.heard_at, peer.link_up, peer.possibly_failing) = (now, false, false);
         }
         pod.process = Process::Running(Box::new(node));
+        pod.attached.clear();
     }
 
     pub fn primaries(&self) -> Vec<String> {

@@ -161,3 +161,10 @@ fn a_primary_that_was_reset_twice_and_killed_while_it_was_formed_is_replaced() {
     let blows = [Blow::Write(0), Blow::Reset(0, false), Blow::Reset(0, true), Blow::Kill(0)];
     survives(3, 0, false, Faults::default(), &blows).unwrap();
 }
+
+/// Nobody knows the replica any more, but its primary's sidecar saw it follow to the end.
+#[test]
+fn a_replica_that_was_forgotten_by_hand_keeps_its_primary_from_starting_empty() {
+    let blows = [Blow::Write(0), Blow::Forget(0, 3), Blow::Write(337_433), Blow::Kill(1)];
+    survives(1, 0, false, Faults::default(), &blows).unwrap();
+}

@@ -136,7 +136,8 @@ fn without_successor(node: &PastNode, facts: &Facts) -> Decision {
 
 fn no_copy_has_data(node: &PastNode, facts: &Facts) -> bool {
     let keys = |id: &str| facts.answers.get(id).and_then(|answer| answer.copy).map(|copy| copy.keys);
-    node.replicas().all(|replica| keys(&replica.id) == Some(0))
+    // Whoever was not one of the cluster's nodes may have followed from anywhere, and is not waited for in silence.
+    node.replicas().all(|replica| keys(&replica.id).map_or(replica.unlisted, |keys| keys == 0))
 }
 
 /// Anything is better than nothing; than a snapshot, what was followed beyond it.

@@ -5,7 +5,13 @@ use proptest::prelude::*;
 const PATIENCE: Duration = Duration::from_secs(15);
 
 fn primary() -> PastNode {
-    let peer = |id: &str, replica_of_mine| Peer { id: id.into(), address: None, hostname: None, replica_of_mine };
+    let peer = |id: &str, replica_of_mine| Peer {
+        id: id.into(),
+        address: None,
+        hostname: None,
+        replica_of_mine,
+        unlisted: false,
+    };
     PastNode { peers: vec![peer("r1", true), peer("o1", false)], ..past() }
 }
 

@@ -16,7 +16,7 @@ use tokio::{
     task::{AbortHandle, JoinSet},
     time::{sleep, timeout},
 };
-use valkey::{Address, CallError, Connection};
+use valkey::{Address, CallError, ClusterNode, Connection};
 
 const BETWEEN_ROUNDS: Duration = Duration::from_millis(250);
 const ONE_PEER: Duration = Duration::from_secs(1);
@@ -110,7 +110,11 @@ async fn resolved(peer: &Peer) -> io::Result<Vec<SocketAddr>> {
 async fn ask_at(past: &PastNode, peer: &Peer, address: SocketAddr) -> Result<Option<PeerAnswer>, CallError> {
     let mut connection = Connection::open(&Address::Tcp(address), ONE_PEER).await?;
     let view = connection.cluster_nodes().await?;
-    if view.myself().is_none_or(|node| node.id != peer.id) {
+    let is_it = |node: &ClusterNode| match peer.unlisted {
+        true => node.primary.as_deref() == Some(past.id.as_str()),
+        false => node.id == peer.id,
+    };
+    if !view.myself().is_some_and(is_it) {
         return Ok(None);
     }
     let info = connection.info(&["replication", "persistence"]).await?;
@@ -126,8 +130,13 @@ mod tests {
 
     #[test]
     fn all_replicas_are_asked_each_time_and_everybody_else_in_turn() {
-        let peer =
-            |index: usize| Peer { id: index.to_string(), address: None, hostname: None, replica_of_mine: index < 2 };
+        let peer = |index: usize| Peer {
+            id: index.to_string(),
+            address: None,
+            hostname: None,
+            replica_of_mine: index < 2,
+            unlisted: false,
+        };
         let past = PastNode { peers: (0..30).map(peer).collect(), ..past() };
         let mut met = std::collections::BTreeSet::new();
         for round in 0..4 {

@@ -97,7 +97,7 @@ impl Keeper {
 
     async fn until_alive(&self) {
         let began = Instant::now();
-        let mut disk = DiskFacts::read(&self.places.data_dir);
+        let mut disk = self.disk();
         let mut inquiry = None;
         let mut passed: Option<Instant> = None;
         while !self.sight.alive() {
@@ -111,7 +111,7 @@ impl Keeper {
                 Decision::Open { start, concede, .. } => {
                     let passage = self.let_through(start, concede, starting);
                     if passage != Passage::Closed {
-                        disk = DiskFacts::read(&self.places.data_dir);
+                        disk = self.disk();
                         // What was answered is about the epoch that it may have given up since.
                         inquiry = None;
                     }
@@ -129,6 +129,13 @@ impl Keeper {
                 () = sleep(if began.elapsed() < EAGER_FOR { EAGER } else { PATIENT }) => {}
             }
         }
+    }
+
+    /// What is on the disk, and who followed this node when it was last seen, whatever others made it forget.
+    fn disk(&self) -> DiskFacts {
+        let mut disk = DiskFacts::read(&self.places.data_dir);
+        disk.past.remember(&self.sight.now().attached);
+        disk
     }
 
     /// Nobody waits at the gate any more, whatever was last told.

@@ -32,6 +32,9 @@ pub struct Peer {
     pub address: Option<SocketAddr>,
     pub hostname: Option<String>,
     pub replica_of_mine: bool,
+    /// It followed this node to the end and is not in its nodes.conf: somebody had it forgotten. It is known by its address, and
+    /// `id` is that.
+    pub unlisted: bool,
 }
 
 impl Past {
@@ -53,6 +56,13 @@ impl Past {
             .as_ref()
             .and_then(PastNode::of)
             .map_or_else(|| Self::Damaged("it is cut short or garbled".into()), Self::Node)
+    }
+
+    /// Takes in who was seen to follow this node when it ended.
+    pub fn remember(&mut self, attached: &[SocketAddr]) {
+        if let Self::Node(node) = self {
+            node.remember(attached);
+        }
     }
 
     pub fn node(&self) -> Option<&PastNode> {
@@ -98,6 +108,7 @@ impl PastNode {
             address: node.address,
             hostname: node.hostname.clone(),
             replica_of_mine: node.primary.as_deref() == Some(myself.id.as_str()),
+            unlisted: false,
         });
         Some(Self {
             id: myself.id.clone(),
@@ -106,6 +117,15 @@ impl PastNode {
             config_epoch: myself.config_epoch,
             peers: peers.collect(),
         })
+    }
+
+    fn remember(&mut self, attached: &[SocketAddr]) {
+        for address in attached {
+            if !self.peers.iter().any(|peer| peer.address == Some(*address)) {
+                let (id, address) = (address.to_string(), Some(*address));
+                self.peers.push(Peer { id, address, hostname: None, replica_of_mine: true, unlisted: true });
+            }
+        }
     }
 
     pub fn replicas(&self) -> impl Iterator<Item = &Peer> {
@@ -131,6 +151,14 @@ vars currentEpoch 7 lastVoteEpoch 0
         assert_eq!((node.role, node.config_epoch, node.slots.len()), (Role::Primary, 7, 1));
         assert_eq!(node.peers.iter().map(|peer| peer.id.as_str()).collect::<Vec<_>>(), ["r1", "o1"]);
         assert_eq!(node.replicas().map(|peer| peer.hostname.as_deref()).collect::<Vec<_>>(), [Some("p-1.h")]);
+    }
+
+    #[test]
+    fn who_followed_it_to_the_end_is_asked_although_nodes_conf_does_not_list_it() {
+        let mut past = Past::understand(PRIMARY);
+        past.remember(&["10.0.0.2:6379".parse().unwrap(), "10.0.0.9:6379".parse().unwrap()]);
+        let replicas: Vec<_> = past.node().unwrap().replicas().map(|peer| (peer.id.as_str(), peer.unlisted)).collect();
+        assert_eq!(replicas, [("r1", false), ("10.0.0.9:6379", true)]);
     }
 
     #[test]

@@ -85,7 +85,7 @@ pub(super) mod tests {
     }
 
     fn successor_in(lines: &[&str]) -> Option<Successor> {
-        let peer = Peer { id: "r1".into(), address: None, hostname: None, replica_of_mine: true };
+        let peer = Peer { id: "r1".into(), address: None, hostname: None, replica_of_mine: true, unlisted: false };
         let past = PastNode { peers: vec![peer], ..past() };
         successor(&past, &ClusterNodes::parse(&lines.join("\n")).unwrap())
     }

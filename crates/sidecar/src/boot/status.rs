@@ -21,7 +21,12 @@ pub(super) fn boot(facts: &DiskFacts, decision: &Decision) -> Boot {
         has_data: facts.data != Data::Nothing,
         clean_stop: facts.clean_stop,
         owned_slots: node.is_some_and(|node| !node.slots.is_empty()),
-        known_replicas: node.into_iter().flat_map(|node| node.replicas()).map(|peer| peer.id.clone()).collect(),
+        known_replicas: node
+            .into_iter()
+            .flat_map(|node| node.replicas())
+            .filter(|peer| !peer.unlisted)
+            .map(|peer| peer.id.clone())
+            .collect(),
     }
 }
 

@@ -5,6 +5,7 @@ mod pulse;
 
 pub use pulse::{Event, Sight};
 
+use link::contract::Role;
 use std::{
     path::PathBuf,
     time::{Duration, Instant},
@@ -82,6 +83,7 @@ impl Vigil {
         }
         if let Some(role) = pulse::role_of(info) {
             self.sight.plays(role);
+            self.sight.feeds(if role == Role::Primary { pulse::attached(info) } else { Vec::new() });
         }
     }
 

@@ -1,7 +1,7 @@
 //! What is known of the Valkey process now, and what happened to it. Pure but for the channels.
 
 use link::contract::Role;
-use std::time::Instant;
+use std::{net::SocketAddr, time::Instant};
 use tokio::sync::{broadcast, watch};
 use valkey::Info;
 
@@ -32,6 +32,8 @@ pub struct Pulse {
     pub silent: bool,
     /// Since when it is there, or is not.
     pub since: Instant,
+    /// Replicas that were attached to it when it last answered as a primary; kept when it is gone.
+    pub attached: Vec<SocketAddr>,
 }
 
 impl Pulse {
@@ -52,8 +54,14 @@ const EVENTS: usize = 64;
 
 impl Default for Sight {
     fn default() -> Self {
-        let pulse =
-            Pulse { run_id: None, role: Role::Unspecified, looked: false, silent: false, since: Instant::now() };
+        let pulse = Pulse {
+            run_id: None,
+            role: Role::Unspecified,
+            looked: false,
+            silent: false,
+            since: Instant::now(),
+            attached: Vec::new(),
+        };
         Self { pulse: watch::Sender::new(pulse), events: broadcast::Sender::new(EVENTS) }
     }
 }
@@ -84,6 +92,7 @@ impl Sight {
             pulse.looked = true;
             pulse.run_id = Some(run_id.to_owned());
             pulse.since = Instant::now();
+            pulse.attached.clear();
         });
         self.tell(Event::Answers { run_id: run_id.to_owned() });
     }
@@ -108,6 +117,14 @@ impl Sight {
         }
     }
 
+    /// Nobody is woken for it: it counts when the process is gone.
+    pub(super) fn feeds(&self, attached: Vec<SocketAddr>) {
+        self.pulse.send_if_modified(|pulse| {
+            pulse.attached = attached;
+            false
+        });
+    }
+
     pub(super) fn silent(&self, silent: bool) {
         self.pulse.send_if_modified(|pulse| {
             let changed = pulse.silent != silent && pulse.alive();
@@ -121,6 +138,12 @@ impl Sight {
         // Nobody listening is no loss: the pulse holds what is true now.
         let _ = self.events.send(event);
     }
+}
+
+/// Those that have taken over the data and follow.
+pub(super) fn attached(info: &Info) -> Vec<SocketAddr> {
+    let online = info.attached_replicas().into_iter().filter(|replica| replica.online);
+    online.filter_map(|replica| Some(SocketAddr::new(replica.ip.parse().ok()?, replica.port))).collect()
 }
 
 pub(super) fn role_of(info: &Info) -> Option<Role> {
@@ -172,6 +195,19 @@ mod tests {
         sight.plays(Role::Primary);
         let changed = Event::RoleChanged { from: Role::Primary, to: Role::Replica };
         assert_eq!(told(&mut events), [answers("a"), changed, died("a"), answers("b")]);
+    }
+
+    #[test]
+    fn who_followed_a_process_is_known_after_its_end_and_until_another_is_there() {
+        let sight = Sight::default();
+        sight.answers("a");
+        let info = "role:master\nslave0:ip=10.0.0.2,port=6379,state=online,offset=1,lag=0\n\
+            slave1:ip=10.0.0.3,port=6379,state=send_bulk,offset=0,lag=0\n";
+        sight.feeds(attached(&Info::parse(info)));
+        sight.died();
+        assert_eq!(sight.now().attached, ["10.0.0.2:6379".parse().unwrap()], "the other has nothing yet");
+        sight.answers("b");
+        assert!(sight.now().attached.is_empty());
     }
 
     #[test]

@@ -4,8 +4,11 @@ use crate::{
     cluster::{Cluster, KEYS, SHARDS, keys, try_connect},
     pod::eventually,
 };
+use std::time::Duration;
 use valkey::testing::{BOTH_VERSIONS, ServerVersion};
 
+/// Of a gate with a patience of one second.
+const PATIENCE_AND_MORE: Duration = Duration::from_secs(3);
 const NOTHING_ON_DISK: [(&str, &str); 1] = [("save", "")];
 const JOURNAL: [(&str, &str); 3] = [("save", ""), ("appendonly", "yes"), ("appendfsync", "always")];
 
@@ -142,5 +145,25 @@ async fn a_primary_whose_last_epoch_nobody_heard_of_gives_way_all_the_same() {
         cluster.wait_role(0, false).await;
         cluster.wait_healthy().await;
         assert_eq!([keys(&cluster.pods[0]).await, keys(&cluster.pods[SHARDS]).await], [KEYS; 2]);
+    }
+}
+
+/// For the minute in which Valkey refuses to meet a node again, a primary does not know a replica that is attached to it.
+#[tokio::test]
+async fn a_killed_primary_waits_for_a_replica_that_everybody_was_made_to_forget() {
+    for version in BOTH_VERSIONS {
+        let mut cluster = Cluster::form(version, &NOTHING_ON_DISK, &["--boot-patience", "1"]).await;
+        cluster.write(0).await;
+        let replica = cluster.pods[SHARDS].connect().await.cluster_my_id().await.unwrap();
+        // Told to all at once: what one forgets, another would tell it again.
+        for pod in cluster.pods.iter().enumerate().filter(|(index, _)| *index != SHARDS).map(|(_, pod)| pod) {
+            pod.connect().await.call(&["CLUSTER", "FORGET", &replica]).await.unwrap();
+        }
+        cluster.kill(0);
+        cluster.launch(0);
+        eventually("it waits at the gate", || async { waits(&cluster, 0) }).await;
+        tokio::time::sleep(PATIENCE_AND_MORE).await;
+        assert!(waits(&cluster, 0), "{version:?}: it knows of the copy\n{}", cluster.logs());
+        assert_eq!(keys(&cluster.pods[SHARDS]).await, KEYS, "{version:?}: the copy is there");
     }
 }
