@@ -48,9 +48,10 @@ fn await_pods(picture: &Picture) -> Proposal {
 }
 
 /// With every slot given away there is a cluster, and one of its primaries may be what is missing: whoever votes for a successor
-/// has to know the candidates.
+/// has to know the candidates. New nodes come later: two that met only each other would look like another cluster.
 fn introductions_of_those_there(picture: &Picture) -> Vec<PodCommand> {
-    let group: Vec<Member> = picture.belonging().into_iter().filter(|member| member.wanted).collect();
+    let there = |member: &Member| member.wanted && !member.alone();
+    let group: Vec<Member> = picture.belonging().into_iter().filter(there).collect();
     let introductions = mesh::introductions(picture, &group).filter(|_| picture.map.unassigned().is_empty());
     introductions.map(|(_, commands)| commands).unwrap_or_default()
 }
