@@ -223,10 +223,12 @@ fn voters_are_bound(picture: &Picture, death: &Death) -> bool {
     let running = picture.running.filter(|running| running.kind == Kind::Failover);
     let first = running.is_none_or(|running| age(picture.now, running.started_at) < limits::QUICK_ATTEMPTS);
     let bound = picture.wanted.node_timeout * 2 + limits::CLOCKS;
-    let asked = |replica: &Member| {
-        replica.pod.is_busy() || attempt(replica).is_some_and(|answer| age(picture.now, answer.at) < bound)
-    };
-    !first && picture.replicas_of(&death.id).iter().any(asked)
+    let asks = |replica: &Member| replica.pod.under_way.iter().any(|action| matches!(action, Action::Failover(_)));
+    let lately = |answer: &Answered| age(picture.now, answer.at) < bound;
+    // What its sidecar refused, nobody was asked for.
+    let voted = |answer: &Answered| !matches!(answer.outcome, Outcome::Refused(_));
+    let asked = |replica: &Member| attempt(replica).is_some_and(|answer| voted(answer) && lately(answer));
+    !first && picture.replicas_of(&death.id).iter().any(|replica| asks(replica) || asked(replica))
 }
 
 fn attempt<'a>(candidate: &Member<'a>) -> Option<&'a Answered> {
