@@ -133,15 +133,17 @@ fn meet(pod: &PodSeen, peer: &Peer, seen: &Observation) -> Verdict {
     ensure(acquainted(pod, speaker, other, facts, seen), "the two belong to different clusters")
 }
 
-/// One of them is new and empty, or both are on record, or they know each other or a third, or a cluster of our pods is forming.
+/// One of them is new and empty, or both are on record or know one that is, or they know each other or a third, or a cluster of
+/// our pods is forming.
 fn acquainted(one: &PodSeen, left: &NodeFacts, two: &PodSeen, right: &NodeFacts, seen: &Observation) -> bool {
     let unrecorded = seen.recorded.is_empty();
     let new = |facts: &NodeFacts| (facts.keys == 0 || unrecorded) && facts.summary.known_nodes <= 1;
-    let both_recorded = is_recorded(&left.node_id, seen) && is_recorded(&right.node_id, seen);
     let known = |pod: &PodSeen, facts: &NodeFacts| {
         let others = pod.view.iter().flat_map(|view| view.nodes.iter().filter(|node| !node.handshake));
         others.map(|node| node.node_id.clone()).chain([facts.node_id.clone()]).collect::<BTreeSet<_>>()
     };
+    let on_record = |pod: &PodSeen, facts: &NodeFacts| known(pod, facts).iter().any(|id| is_recorded(id, seen));
+    let both_recorded = on_record(one, left) && on_record(two, right);
     let forming = unrecorded && [left, right].iter().all(|facts| only_ours(facts, seen)) && no_slot_has_two(seen);
     new(left) || new(right) || both_recorded || forming || !known(one, left).is_disjoint(&known(two, right))
 }

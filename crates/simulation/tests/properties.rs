@@ -168,3 +168,11 @@ fn a_replica_that_was_forgotten_by_hand_keeps_its_primary_from_starting_empty() 
     let blows = [Blow::Write(0), Blow::Forget(0, 3), Blow::Write(337_433), Blow::Kill(1)];
     survives(1, 0, false, Faults::default(), &blows).unwrap();
 }
+
+/// A primary of a half-formed cluster has keys already and knows nobody yet.
+#[test]
+fn a_primary_that_missed_its_introductions_joins_those_that_know_each_other() {
+    let faults = Faults { lost_command: 6, lost_answer: 6, late_word: 3, delay: 400, stale_view: 5 };
+    let blows = [Blow::CutNode(1, 1_800), Blow::Replace(2), Blow::Write(206_830)];
+    survives(1, 17_497_973_526_639_921_094, false, faults, &blows).unwrap();
+}
