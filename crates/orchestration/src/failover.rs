@@ -151,7 +151,7 @@ fn promote(picture: &Picture, death: &Death) -> Verdict {
     let next = able.iter().find(|candidate| !tried(picture, death, candidate));
     match next {
         Some(best) => Verdict::Do(command(best, Action::Failover(FailoverMode::Force))),
-        None if !able.is_empty() => Verdict::Wait(format!("a replica of {} to win the vote", name(picture, death))),
+        None if !able.is_empty() => Verdict::Wait(vote_text(picture, death, &able)),
         None if !all.is_empty() => only_older(picture, death, &all),
         None => no_candidate(picture, death),
     }
@@ -181,7 +181,7 @@ fn no_candidate(picture: &Picture, death: &Death) -> Verdict {
         }
         _ if unheard.is_empty() && nobody_has_anything(picture, death) => match untried_replica(picture, death) {
             Some(heir) => Verdict::Do(command(&heir, Action::Failover(FailoverMode::Force))),
-            None => Verdict::Wait(format!("a replica of {} to win the vote", name(picture, death))),
+            None => Verdict::Wait(vote_text(picture, death, &picture.replicas_of(&death.id))),
         },
         _ => Verdict::Blocked(Reason::ShardLost, lost_text(picture, death)),
     }
@@ -239,6 +239,21 @@ fn name(picture: &Picture, death: &Death) -> String {
     let recorded = picture.recorded_pod(&death.id);
     let pod = death.pod.map(|member| member.name()).or(recorded);
     pod.map_or_else(|| death.id.short().to_owned(), ToString::to_string)
+}
+
+/// A primary that was reset by hand does not know the dead one, and never votes for its successor.
+fn vote_text(picture: &Picture, death: &Death, candidates: &[Member]) -> String {
+    let running = picture.running.filter(|running| running.kind == Kind::Failover);
+    let long = running.is_some_and(|running| age(picture.now, running.started_at) > limits::VOTE);
+    let waits = format!("a replica of {} to win the vote", name(picture, death));
+    match candidates.first().filter(|_| long) {
+        Some(best) => format!(
+            "{waits}, which the other primaries did not give it so far. If they go on so, run CLUSTER FAILOVER TAKEOVER on {}: what \
+             was not replicated is then lost",
+            best.name()
+        ),
+        None => waits,
+    }
 }
 
 fn majority_text(picture: &Picture, death: &Death, owners: usize) -> String {

@@ -176,3 +176,15 @@ fn a_primary_that_missed_its_introductions_joins_those_that_know_each_other() {
     let blows = [Blow::CutNode(1, 1_800), Blow::Replace(2), Blow::Write(206_830)];
     survives(1, 17_497_973_526_639_921_094, false, faults, &blows).unwrap();
 }
+
+/// A primary that was reset does not know the dead one and votes for no successor of it: only a human can take over without votes.
+#[test]
+fn a_vote_that_cannot_be_won_ends_with_the_way_out() {
+    let mut stage = Stage::new(7_617_427_268_015_666_467, &[Setup { persistent: false, ..Setup::default() }]);
+    for blow in [Blow::Write(0), Blow::Replace(5), Blow::CutNode(0, 5_700), Blow::Reset(0, false)] {
+        strike(&mut stage, &blow).unwrap();
+    }
+    stage.run(100_000).unwrap();
+    let plan = stage.operators[0].decision.plan.join("; ");
+    assert!(plan.contains("run CLUSTER FAILOVER TAKEOVER on cache-4"), "{plan}");
+}

@@ -24,6 +24,10 @@ pub struct NodeMemory {
 }
 
 impl NodeMemory {
+    pub fn is_busy(&self) -> bool {
+        !self.under_way.is_empty()
+    }
+
     /// Takes note of how a command ended. That a node could tell something again ends what was said of its silence.
     pub fn answered(&mut self, answered: Answered) {
         let told = answered.action.is_reading() && answered.outcome == Outcome::Done;

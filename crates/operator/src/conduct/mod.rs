@@ -37,7 +37,7 @@ impl Conductor {
         let (mut clusters, now) = (self.clusters(), Timestamp::now());
         let nodes = clusters.entry(cluster_uid.to_owned()).or_default();
         nodes.retain(|uid, memory| {
-            let kept = !memory.under_way.is_empty() || pods.iter().any(|pod| pod.uid == *uid);
+            let kept = memory.is_busy() || pods.iter().any(|pod| pod.uid == *uid);
             if !kept {
                 self.line.commander.release(uid);
             }
@@ -54,7 +54,7 @@ impl Conductor {
 
     /// Lets the streams of a cluster go, once nothing is under way on them.
     pub fn rest(&self, cluster_uid: &str, pods: &[PodFacts]) {
-        let busy = |nodes: &Nodes| nodes.values().any(|memory| !memory.under_way.is_empty());
+        let busy = |nodes: &Nodes| nodes.values().any(NodeMemory::is_busy);
         if !self.clusters().get(cluster_uid).is_some_and(busy) {
             pods.iter().for_each(|pod| self.line.commander.release(&pod.uid));
         }
