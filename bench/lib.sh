@@ -1,7 +1,7 @@
 # What the benches on a testbed share: the testbed itself, and the memory of processes in it.
 # shellcheck shell=bash
 repo=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-export TESTBED_NAME=bench OPERATOR_NAMESPACE=valkey-operator-system
+export TESTBED_NAME=bench OPERATOR_NAMESPACE=valkey-operator-system IMAGE_PROFILE=release
 testbed=${CARGO_TARGET_DIR:-$repo/target}/debug/testbed
 
 say() { echo "[$SECONDS s] $*" >&2; }

@@ -1,12 +1,16 @@
-# Our own programs, operator and sidecar: a release binary put on the base by the repository's Dockerfile.
+# Our own programs, operator and sidecar: a binary put on the base by the repository's Dockerfile. The release one ships; with
+# IMAGE_PROFILE=dev it is the one that tests compile anyway: less optimised, and there at once.
 # shellcheck shell=bash
 
 # The program inside: sidecar-older is a sidecar too.
 program_of() { echo "${1%-older}"; } # image
 
+# cargo calls a profile by one name and keeps its output under another.
+profile_folder() { if [[ $profile == dev ]]; then echo debug; else echo "$profile"; fi; }
+
 # The binary to package: the one given with --binary, else cargo's, which cargo brings up to date itself.
 program_binary() { # image
-  echo "${binary_override:-${CARGO_TARGET_DIR:-$repo/target}/release/valkey-$1}"
+  echo "${binary_override:-${CARGO_TARGET_DIR:-$repo/target}/$(profile_folder)/valkey-$1}"
 }
 
 # Runs before the key is computed, because the binary is part of it.
@@ -21,8 +25,8 @@ program_prepare() { # image
   [[ -f $repo/crates/$crate/Cargo.toml ]] || die "$name: there is no crate crates/$crate; give a binary with --binary"
   [[ $name != *-older ]] || options=(--features older)
   progress "$name" "compiling"
-  (cd "$repo" && cargo build --quiet --release -p "$crate" "${options[@]}" >&2) ||
-    die "$name: cargo build --release -p $crate ${options[*]} failed; the compiler's messages are above"
+  (cd "$repo" && cargo build --quiet --profile "$profile" -p "$crate" "${options[@]}" >&2) ||
+    die "$name: cargo build --profile $profile -p $crate ${options[*]} failed; the compiler's messages are above"
   # Both builds leave their binary in one place, and the next one replaces it.
   [[ $name == "$crate" ]] || cp "$(program_binary "$crate")" "$(program_binary "$name")"
 }
@@ -37,7 +41,8 @@ program_build() { # image, work folder
   local name=$1 work=$2 program reference archive="" base
   program=$(program_of "$name")
   reference=$(reference_of "$name")
-  install -D -m 0755 "$(program_binary "$name")" "$work/context/valkey-$program"
+  # Debug information is of no use in there.
+  install -D --strip -m 0755 "$(program_binary "$name")" "$work/context/valkey-$program"
   if [[ $public_base == yes ]]; then
     base=$(sed -n 's/^ARG BASE_IMAGE=//p' "$repo/Dockerfile")
   else
