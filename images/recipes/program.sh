@@ -41,8 +41,9 @@ program_build() { # image, work folder
   local name=$1 work=$2 program reference archive="" base
   program=$(program_of "$name")
   reference=$(reference_of "$name")
-  # Debug information is of no use in there.
-  install -D --strip -m 0755 "$(program_binary "$name")" "$work/context/valkey-$program"
+  install -D -m 0755 "$(program_binary "$name")" "$work/context/valkey-$program"
+  # The release profile strips by itself; a binary that was given is taken as it is.
+  [[ $profile == release || -n $binary_override ]] || strip "$work/context/valkey-$program"
   if [[ $public_base == yes ]]; then
     base=$(sed -n 's/^ARG BASE_IMAGE=//p' "$repo/Dockerfile")
   else
