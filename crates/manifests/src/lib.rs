@@ -16,6 +16,7 @@ mod security;
 mod service;
 mod service_account;
 mod service_monitor;
+mod shape;
 mod sidecar_container;
 mod stateful_set;
 mod validated;
@@ -25,6 +26,7 @@ mod volumes;
 pub use live::Live;
 pub use metadata::{live_pod_annotations, pod_annotations, pod_labels};
 pub use node_settings::node_settings;
+pub use shape::Shape;
 pub use validated::{Exporter, OperatorSettings, Problem, Storage, ValidatedCluster};
 
 use k8s_openapi::api::apps::v1::StatefulSet;
@@ -48,16 +50,17 @@ pub struct Objects {
     pub stateful_set: StatefulSet,
 }
 
-pub fn build(cluster: &ValidatedCluster) -> Objects {
+/// The objects of a cluster in its present shape.
+pub fn build(cluster: &ValidatedCluster, shape: &Shape) -> Objects {
     Objects {
         service_account: service_account::service_account(cluster),
         config_map: config_map::config_map(cluster),
         network_policy: network_policy::network_policy(cluster),
-        disruption_budget: disruption_budget::disruption_budget(cluster),
+        disruption_budget: disruption_budget::disruption_budget(cluster, shape),
         headless_service: service::headless(cluster),
         client_service: service::client(cluster),
         read_service: cluster.read_service.then(|| service::read(cluster)),
         service_monitor: service_monitor::service_monitor(cluster),
-        stateful_set: stateful_set::stateful_set(cluster),
+        stateful_set: stateful_set::stateful_set(cluster, shape),
     }
 }

@@ -1,5 +1,6 @@
 //! The StatefulSet: one for all shards, because roles are not tied to ordinals. Pure.
 
+use crate::shape::Shape;
 use crate::validated::ValidatedCluster;
 use crate::{metadata, pod, volumes};
 use api::names;
@@ -7,13 +8,14 @@ use k8s_openapi::api::apps::v1::{
     StatefulSet, StatefulSetPersistentVolumeClaimRetentionPolicy, StatefulSetSpec, StatefulSetUpdateStrategy,
 };
 
-pub fn stateful_set(cluster: &ValidatedCluster) -> StatefulSet {
-    StatefulSet { metadata: metadata::object(cluster, cluster.name.clone()), spec: Some(spec(cluster)), status: None }
+pub fn stateful_set(cluster: &ValidatedCluster, shape: &Shape) -> StatefulSet {
+    let metadata = metadata::object(cluster, cluster.name.clone());
+    StatefulSet { metadata, spec: Some(spec(cluster, shape)), status: None }
 }
 
-fn spec(cluster: &ValidatedCluster) -> StatefulSetSpec {
+fn spec(cluster: &ValidatedCluster, shape: &Shape) -> StatefulSetSpec {
     StatefulSetSpec {
-        replicas: i32::try_from(cluster.pod_count()).ok(),
+        replicas: i32::try_from(shape.pods).ok(),
         selector: metadata::selector(cluster),
         service_name: Some(names::headless_service(&cluster.name)),
         template: pod::template(cluster),

@@ -3,9 +3,9 @@
 mod support;
 
 use api::names::annotation;
-use manifests::{Live, ValidatedCluster, build, restart};
+use manifests::{Live, ValidatedCluster, restart};
 use std::collections::BTreeSet;
-use support::{case, validated};
+use support::{built, case, validated};
 
 const OLD: &str = "ghcr.io/valkey-operator/sidecar:v0.1.0";
 const NEW: &str = "ghcr.io/valkey-operator/sidecar:v0.2.0";
@@ -18,18 +18,18 @@ fn annotations(set: &k8s_openapi::api::apps::v1::StatefulSet) -> std::collection
 #[test]
 fn a_newer_operator_leaves_the_pod_template_alone() {
     for (name, spec) in support::cases().unwrap() {
-        let before = build(&validated(spec.clone(), OLD, None).unwrap()).stateful_set;
-        let after = build(&validated(spec, NEW, Some(&Live::of(&before))).unwrap()).stateful_set;
+        let before = built(&validated(spec.clone(), OLD, None).unwrap()).stateful_set;
+        let after = built(&validated(spec, NEW, Some(&Live::of(&before))).unwrap()).stateful_set;
         assert_eq!(before, after, "{name}");
     }
 }
 
 #[test]
 fn a_restart_that_is_due_anyway_brings_the_newer_sidecar_and_then_it_stays() {
-    let before = build(&validated(case("minimal").unwrap(), OLD, None).unwrap()).stateful_set;
+    let before = built(&validated(case("minimal").unwrap(), OLD, None).unwrap()).stateful_set;
     let changed = validated(case("resources").unwrap(), NEW, Some(&Live::of(&before))).unwrap();
     assert_eq!(changed.sidecar_image, NEW);
-    let after = build(&changed).stateful_set;
+    let after = built(&changed).stateful_set;
     let again =
         validated(case("resources").unwrap(), "ghcr.io/valkey-operator/sidecar:v0.3.0", Some(&Live::of(&after)));
     assert_eq!(again.unwrap().sidecar_image, NEW);
@@ -37,14 +37,14 @@ fn a_restart_that_is_due_anyway_brings_the_newer_sidecar_and_then_it_stays() {
 
 #[test]
 fn a_hot_change_alone_does_not_bring_a_newer_sidecar() {
-    let before = build(&validated(case("minimal").unwrap(), OLD, None).unwrap()).stateful_set;
-    let after = build(&validated(case("config-hot").unwrap(), NEW, Some(&Live::of(&before))).unwrap()).stateful_set;
+    let before = built(&validated(case("minimal").unwrap(), OLD, None).unwrap()).stateful_set;
+    let after = built(&validated(case("config-hot").unwrap(), NEW, Some(&Live::of(&before))).unwrap()).stateful_set;
     assert_eq!(before, after);
 }
 
 #[test]
 fn the_sidecar_image_of_the_spec_wins_over_all() {
-    let before = build(&validated(case("minimal").unwrap(), OLD, None).unwrap()).stateful_set;
+    let before = built(&validated(case("minimal").unwrap(), OLD, None).unwrap()).stateful_set;
     let after = validated(case("sidecarImage").unwrap(), NEW, Some(&Live::of(&before))).unwrap();
     assert_eq!(after.sidecar_image, "ghcr.io/valkeyoperatorsidecar:v1.0");
 }
@@ -52,19 +52,19 @@ fn the_sidecar_image_of_the_spec_wins_over_all() {
 #[test]
 fn a_growing_volume_leaves_the_claim_template_alone_and_names_the_new_size() {
     let mut spec = case("pvc").unwrap();
-    let before = build(&validated(spec.clone(), OLD, None).unwrap()).stateful_set;
+    let before = built(&validated(spec.clone(), OLD, None).unwrap()).stateful_set;
     spec.pvc.as_mut().unwrap().storage_size = "40Gi".to_owned();
     let grown = validated(spec, OLD, Some(&Live::of(&before))).unwrap();
     assert_eq!(grown.storage.as_ref().unwrap().size.whole_units(), 40 << 30);
-    assert_eq!(build(&grown).stateful_set, before);
+    assert_eq!(built(&grown).stateful_set, before);
 }
 
 #[test]
 fn what_is_pending_is_named() {
-    let old = annotations(&build(&validated(case("minimal").unwrap(), OLD, None).unwrap()).stateful_set);
+    let old = annotations(&built(&validated(case("minimal").unwrap(), OLD, None).unwrap()).stateful_set);
     let mut spec = case("config-restart").unwrap();
     spec.priority_class_name = Some("important".to_owned());
-    let new = annotations(&build(&validated(spec, OLD, None).unwrap()).stateful_set);
+    let new = annotations(&built(&validated(spec, OLD, None).unwrap()).stateful_set);
     let expected: BTreeSet<String> = ["config.tcp-backlog", "priorityClassName"].map(str::to_owned).into();
     assert_eq!(restart::pending(&old, &new), Some(expected));
     assert_eq!(restart::pending(&new, &new), Some(BTreeSet::new()));
@@ -72,7 +72,7 @@ fn what_is_pending_is_named() {
 
 #[test]
 fn a_pod_that_does_not_say_is_not_taken_for_up_to_date() {
-    let template = annotations(&build(&validated(case("minimal").unwrap(), OLD, None).unwrap()).stateful_set);
+    let template = annotations(&built(&validated(case("minimal").unwrap(), OLD, None).unwrap()).stateful_set);
     assert_eq!(restart::pending(&[(annotation::CR.to_owned(), "x".to_owned())].into(), &template), None);
 }
 
@@ -93,12 +93,12 @@ fn new_settings_show_on_running_pods_and_not_on_the_template() {
     let [before, after] = ["minimal", "config-hot"].map(|name| validated(case(name).unwrap(), OLD, None).unwrap());
     let revision = |cluster| manifests::live_pod_annotations(cluster)[annotation::SETTINGS_REVISION].clone();
     assert_ne!(revision(&before), revision(&after));
-    assert!(!annotations(&build(&after).stateful_set).contains_key(annotation::SETTINGS_REVISION));
+    assert!(!annotations(&built(&after).stateful_set).contains_key(annotation::SETTINGS_REVISION));
 }
 
 #[test]
 fn pods_from_before_they_had_an_identity_are_behind_in_that_alone() {
-    let template = annotations(&build(&validated(case("minimal").unwrap(), OLD, None).unwrap()).stateful_set);
+    let template = annotations(&built(&validated(case("minimal").unwrap(), OLD, None).unwrap()).stateful_set);
     let mut inputs: restart::Inputs = serde_json::from_str(&template[annotation::RESTART_INPUTS]).unwrap();
     inputs.remove("operatorMtls");
     let pod = restart::annotations(&inputs).into();
@@ -108,7 +108,7 @@ fn pods_from_before_they_had_an_identity_are_behind_in_that_alone() {
 #[test]
 fn only_the_sidecar_sees_certificate_and_token() {
     let cluster = validated(case("full").unwrap(), OLD, None).unwrap();
-    let pod = build(&cluster).stateful_set.spec.unwrap().template.spec.unwrap();
+    let pod = built(&cluster).stateful_set.spec.unwrap().template.spec.unwrap();
     let sees = |container: &k8s_openapi::api::core::v1::Container| {
         let private = ["operator-mtls", "operator-token"];
         container.volume_mounts.iter().flatten().filter(|mount| private.contains(&mount.name.as_str())).count()
@@ -131,10 +131,10 @@ fn the_first_copy_to_a_replica_starts_at_once_unless_the_user_says_otherwise() {
 fn with_a_workload_api_the_sidecar_alone_has_its_socket_and_nobody_has_the_secret() {
     let cluster = support::cluster(case("minimal").unwrap());
     let mut settings = support::settings(OLD);
-    let built_in = build(&ValidatedCluster::parse(&cluster, &settings, None).unwrap()).stateful_set;
+    let built_in = built(&ValidatedCluster::parse(&cluster, &settings, None).unwrap()).stateful_set;
     let line = settings.line.as_mut().unwrap();
     line.workload_api_socket = Some("unix:///spiffe-workload-api/spire-agent.sock".to_owned());
-    let set = build(&ValidatedCluster::parse(&cluster, &settings, None).unwrap()).stateful_set;
+    let set = built(&ValidatedCluster::parse(&cluster, &settings, None).unwrap()).stateful_set;
     let pending = restart::pending(&annotations(&built_in), &annotations(&set));
     assert_eq!(pending, Some(["operatorMtls".to_owned()].into()));
     let pod = set.spec.unwrap().template.spec.unwrap();

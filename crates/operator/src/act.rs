@@ -82,6 +82,8 @@ async fn attempt(step: &Step, cluster: &Identity, context: &Context) -> Option<F
 
 async fn execute(step: &Step, cluster: &Identity, context: &Context) -> Result<(), Error> {
     match step {
+        // Commands are sent before any write, by the dispatcher.
+        Step::Command(_) => Ok(()),
         Step::Apply(step) => apply(step, cluster, context).await,
         Step::Delete { key, uid } => delete(key, uid, PropagationPolicy::Background, cluster, context).await,
         Step::Release { key, uid } => delete(key, uid, PropagationPolicy::Orphan, cluster, context).await,

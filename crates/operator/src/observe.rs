@@ -12,9 +12,10 @@ use k8s_openapi::api::core::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, ListParams};
+use planner::nodes::NodeObservation;
 use planner::{
-    ChildKey, ClaimFacts, CreationFailure, Identity, LineFacts, NodesSeen, Observation, Observed, PodFacts,
-    SidecarState, asked_for, expected_keys,
+    ChildKey, ClaimFacts, CreationFailure, Identity, LineFacts, Observation, Observed, PodFacts, SidecarState,
+    asked_for, expected_keys,
 };
 use serde_json::Value;
 use std::time::{Duration, Instant};
@@ -42,14 +43,14 @@ pub async fn observe(cluster: &ValkeyCluster, context: &Context) -> Observation 
     observation
 }
 
-async fn nodes_seen(observation: &Observation, cluster: &ValkeyCluster, context: &Context) -> NodesSeen {
+async fn nodes_seen(observation: &Observation, cluster: &ValkeyCluster, context: &Context) -> NodeObservation {
     let zones = join_all(observation.pods.iter().map(|pod| context.zones.of(pod, &context.client))).await;
     let pods = context.conductor.seen(&observation.cluster.uid, &observation.pods, zones);
     // What this process decided last is newer than what it published.
     let decided = context.recent.of(&observation.cluster.uid).decided;
     let told = || cluster.status.clone().map(Decided::from);
     let Decided { shards: recorded, orchestration: running, queue, .. } = decided.or_else(told).unwrap_or_default();
-    NodesSeen { pods, recorded, running, queue }
+    NodeObservation { pods, recorded, running, queue }
 }
 
 fn line_facts(observation: &Observation, context: &Context) -> LineFacts {

@@ -43,7 +43,7 @@ pub async fn publish(
 }
 
 /// Begin and end of one orchestration are told once each, also when a successor tells them again.
-fn notice(event: &orchestration::Event) -> Notice {
+fn notice(event: &planner::nodes::Event) -> Notice {
     let (reason, message) = (event.reason.to_owned(), event.message.clone());
     Notice { warning: event.warning, reason, replaces: event.about.clone(), message }
 }
@@ -130,7 +130,7 @@ mod tests {
 
     fn started(about: &str, message: &str) -> String {
         let (about, message) = (about.to_owned(), message.to_owned());
-        let event = orchestration::Event { about, warning: true, reason: "FailoverStarted", message };
+        let event = planner::nodes::Event { about, warning: true, reason: "FailoverStarted", message };
         event_name(&notice(&event), &Identity::default())
     }
 

@@ -2,7 +2,7 @@
 //! Losing it costs a request or two, never correctness.
 
 use api::cluster::ValkeyClusterStatus;
-use orchestration::{Decision, Event, Orchestration, Queued, ShardStatus};
+use planner::nodes::{Decision, Event, NodeRecord, Orchestration, Queued, Shard};
 use planner::{ChildKey, CreationFailure, Difference, PodFacts};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
@@ -33,7 +33,7 @@ pub struct Memory {
 /// What has to be known of the last decision to make the next.
 #[derive(Clone, Debug, Default)]
 pub struct Decided {
-    pub shards: Vec<ShardStatus>,
+    pub shards: Vec<Shard>,
     pub orchestration: Option<Orchestration>,
     pub queue: Vec<Queued>,
     /// When the nodes are to be looked at again.
@@ -42,7 +42,8 @@ pub struct Decided {
 
 impl From<ValkeyClusterStatus> for Decided {
     fn from(status: ValkeyClusterStatus) -> Self {
-        Self { shards: status.shards, orchestration: status.orchestration, queue: status.queue, look_again: None }
+        let NodeRecord { shards, orchestration, queue } = NodeRecord::read(&status);
+        Self { shards, orchestration, queue, look_again: None }
     }
 }
 

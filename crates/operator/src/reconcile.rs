@@ -14,7 +14,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
 use kube::core::error_boundary::InvalidObject;
 use kube::runtime::controller::Action;
-use orchestration::PodCommand;
+use planner::nodes::PodCommand;
 use planner::{ChildKind, Observation, Plan, Report, Sidecar, Step, Why, plan, validate};
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,7 +62,9 @@ async fn readable(cluster: &ValkeyCluster, context: &Context) -> Result<Action, 
     let observation = observe(cluster, context).await;
     let validated = validate(cluster, &context.settings, &observation);
     let now = Timestamp::now();
-    let Plan { mut steps, commands, mut report } = plan(validated.as_ref().map_err(Vec::as_slice), &observation, now);
+    let Plan { mut steps, mut report, .. } = plan(validated.as_ref().map_err(Vec::as_slice), &observation, now);
+    let commands = steps.extract_if(.., |step| step.command().is_some());
+    let commands = commands.filter_map(|step| step.command().cloned()).collect();
     // Before anything that asks the API server: a failover does not wait for that.
     conduct(commands, &report, &observation, context);
     let identity = context.identities.ensure(cluster, &observation.pods).await;

@@ -2,14 +2,15 @@
 //! The operator calls `validate` and `plan` after observing, `status` and `notices` before publishing.
 
 mod child;
-mod children;
 mod claim_facts;
 mod differences;
 mod digest;
 mod json;
+mod manifest;
 mod node_status;
-mod nodes;
+pub mod nodes;
 mod notices;
+mod objects;
 mod observation;
 mod ownership;
 mod plan;
@@ -17,18 +18,21 @@ mod pod_facts;
 mod pod_status;
 mod pods;
 mod report;
+mod returning;
+pub mod safety;
+mod shape;
 mod sidecars;
 mod status;
 mod step;
 mod storage;
 mod troubles;
-mod wanted;
 
+pub use ::manifests::Shape;
 pub use child::{ChildKey, ChildKind};
 pub use claim_facts::ClaimFacts;
 pub use differences::{Difference, DifferenceKind, differences};
 pub use digest::of_text as digest;
-pub use nodes::NodesSeen;
+pub use manifest::{Manifests, child_manifests, expected_keys};
 pub use notices::{Notice, notices};
 pub use observation::{CreationFailure, Identity, Observation, Observed};
 pub use plan::{Plan, plan, validate};
@@ -38,4 +42,3 @@ pub use report::{Asked, Report, Trouble};
 pub use sidecars::{LineFacts, Sidecar, SidecarState};
 pub use status::status;
 pub use step::{Apply, Step, Why};
-pub use wanted::{Wanted, expected_keys, wanted};

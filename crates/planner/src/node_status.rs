@@ -1,12 +1,12 @@
 //! What the status says of the nodes: shards, orchestration, and the conditions about them. Pure; a part of `status`.
 
-use crate::nodes;
+use crate::nodes::FindingKind;
+use crate::nodes::status as record;
 use crate::report::Report;
 use crate::status::Found;
 use api::cluster::ValkeyClusterStatus;
 use api::conditions::{ConditionType, Finding, Reason};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use orchestration::FindingKind;
 
 type Previous<'a> = Option<&'a ValkeyClusterStatus>;
 
@@ -24,10 +24,10 @@ fn condition(status: &ValkeyClusterStatus, type_: ConditionType) -> Option<&Cond
 /// The status with the nodes as they are now.
 pub fn with_nodes(mut status: ValkeyClusterStatus, report: &Report) -> ValkeyClusterStatus {
     let Some(nodes) = &report.nodes else { return status };
-    status.orchestration.clone_from(&nodes.orchestration);
-    status.queue.clone_from(&nodes.queue);
+    status.orchestration = record::orchestration(nodes.orchestration.as_ref());
+    status.queue = record::queue(&nodes.queue);
     if !report.nodes_returning {
-        status.shards.clone_from(&nodes.shards);
+        status.shards = record::shards(&nodes.shards);
     }
     status
 }
@@ -39,7 +39,7 @@ pub fn unsound(report: &Report) -> Option<Found> {
     let missing = kinds.iter().filter_map(|kind| nodes.findings.iter().find(|finding| finding.kind == *kind));
     let first = missing.into_iter().find(|finding| finding.status != Some(true));
     first
-        .map(|finding| (false, nodes::reason(finding.reason), finding.message.clone()))
+        .map(|finding| (false, finding.reason, finding.message.clone()))
         .or_else(|| orchestrating(report).map(|(_, reason, message)| (false, reason, message)))
 }
 
@@ -74,12 +74,9 @@ pub fn of_nodes(type_: ConditionType, report: &Report, previous: Previous<'_>) -
     };
     match (before.and_then(|before| same(type_, before)), found) {
         (Some(before), _) => before,
-        (None, Some(found)) => Finding {
-            condition: type_,
-            status: found.status,
-            reason: nodes::reason(found.reason),
-            message: found.message.clone(),
-        },
+        (None, Some(found)) => {
+            Finding { condition: type_, status: found.status, reason: found.reason, message: found.message.clone() }
+        }
         (None, None) => unheard(),
     }
 }
@@ -97,15 +94,15 @@ fn same(type_: ConditionType, condition: &Condition) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
+    use crate::nodes::{Decision, Finding, FindingKind};
     use crate::observation::Identity;
     use crate::{Report, status};
     use api::cluster::{Phase, ValkeyClusterStatus};
     use api::conditions::Reason;
     use k8s_openapi::jiff::Timestamp;
-    use orchestration::{Decision, Finding, FindingKind};
 
     fn degraded(said: Option<bool>, previous: Option<&ValkeyClusterStatus>) -> ValkeyClusterStatus {
-        let (kind, reason) = (FindingKind::Degraded, orchestration::Reason::MajorityLost);
+        let (kind, reason) = (FindingKind::Degraded, Reason::MajorityLost);
         let finding = Finding { kind, status: said, reason, message: "too few are left".to_owned() };
         let nodes = Some(Decision { findings: vec![finding], ..Decision::default() });
         let mut report = Report { nodes, ..Report::default() };

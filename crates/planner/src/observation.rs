@@ -4,7 +4,7 @@ use crate::child::{ChildKey, ChildKind};
 use crate::claim_facts::ClaimFacts;
 use crate::differences::Difference;
 use crate::json;
-use crate::nodes::NodesSeen;
+use crate::nodes::NodeObservation;
 use crate::ownership::{Ownership, ownership};
 use crate::pod_facts::PodFacts;
 use crate::sidecars::LineFacts;
@@ -33,7 +33,7 @@ pub struct Observation {
     /// What the sidecars said and which of them are connected.
     pub line: LineFacts,
     /// What is known of the Valkey nodes; None when nobody asked them.
-    pub nodes: Option<NodesSeen>,
+    pub nodes: Option<NodeObservation>,
     /// Why the StatefulSet controller could not make a pod, when pods are missing.
     pub creation_failure: Option<CreationFailure>,
     /// What still differed right after our last apply of the present manifest: somebody changes it on its way in.

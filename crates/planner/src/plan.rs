@@ -1,25 +1,29 @@
-//! The decision: what to do about one cluster, and what to say about it. Pure, total, never waits.
+//! The plan: what the cluster shall be now, what to do for it, and what to say about it. Pure, total, never waits. Modules propose
+//! over the same observation (`objects`, `nodes`); this file orders what they propose and has all of it checked.
 
+use crate::manifest::Manifests;
+use crate::nodes::{self, Decision, FindingKind, Target};
 use crate::observation::Observation;
 use crate::report::{Asked, Report};
+use crate::safety;
 use crate::step::Step;
-use crate::wanted::{Wanted, wanted};
-use crate::{children, nodes, pods, sidecars, storage, troubles};
+use crate::{manifest, objects, pods, returning, shape, sidecars, storage, troubles};
 use api::cluster::ValkeyCluster;
 use api::conditions::Reason;
 use api::names::{self, port};
+use api::node_settings::NODE_TIMEOUT;
 use api::quantity::Quantity;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::jiff::Timestamp;
-use manifests::{Live, OperatorSettings, Problem, ValidatedCluster};
-use orchestration::{FindingKind, PodCommand};
+use manifests::{Live, OperatorSettings, Problem, Shape, ValidatedCluster};
 use serde::Deserialize;
 
-/// Steps to take now, in this order, what to tell the nodes, and the findings they follow from.
+/// What to do now, in this order, and the findings it follows from.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
+    /// What the pods shall be now, on the way to the spec; None when the spec cannot be read.
+    pub shape: Option<Shape>,
     pub steps: Vec<Step>,
-    pub commands: Vec<PodCommand>,
     pub report: Report,
 }
 
@@ -66,60 +70,96 @@ fn invalid(problems: &[Problem], observation: &Observation, mut report: Report, 
 }
 
 fn valid(cluster: &ValidatedCluster, observation: &Observation, mut report: Report, now: Timestamp) -> Plan {
-    let wanted = wanted(cluster);
     report.paused = cluster.spec.paused;
-    let commands = describe_nodes(cluster, observation, &mut report, now);
-    let steps = steps(cluster, &wanted, observation, &mut report);
-    describe_pods(cluster, &wanted, observation, &mut report, now);
-    report.pending = steps.iter().map(ToString::to_string).collect();
-    Plan { steps: if report.paused { Vec::new() } else { steps }, commands, report }
+    let (shape, held) = shape::shape(cluster, observation);
+    let target = target(cluster, &shape);
+    let commands = node_commands(&target, observation, &mut report, now);
+    for held in held {
+        report.trouble(Reason::NotSupportedYet, held.message);
+    }
+    let manifests = manifest::child_manifests(cluster, &shape);
+    let writes =
+        if report.deleting { Vec::new() } else { writes(cluster, &shape, &manifests, observation, &mut report) };
+    describe_pods(cluster, &shape, &manifests, observation, &mut report, now);
+    report.pending = writes.iter().map(ToString::to_string).collect();
+    let writes = if report.paused { Vec::new() } else { writes };
+    // Commands first: a failover does not wait for the API server.
+    let steps = commands.into_iter().map(Step::Command).chain(writes).collect();
+    let steps = safe(steps, &target, observation, &mut report);
+    Plan { shape: Some(shape), steps, report }
 }
 
-/// A cluster that is being deleted is told nothing more.
-fn describe_nodes(
-    cluster: &ValidatedCluster,
+/// What the nodes shall be: the shape, not the spec.
+fn target(cluster: &ValidatedCluster, shape: &Shape) -> Target {
+    Target {
+        masters: usize::try_from(shape.primaries).unwrap_or(usize::MAX),
+        replicas_per_master: usize::try_from(shape.replicas_per_primary).unwrap_or(usize::MAX),
+        persistent: cluster.storage.is_some(),
+        node_timeout: NODE_TIMEOUT,
+    }
+}
+
+/// What to tell the nodes. A cluster that is being deleted is told nothing more, and a paused one is only read.
+fn node_commands(
+    target: &Target,
     observation: &Observation,
     report: &mut Report,
     now: Timestamp,
-) -> Vec<PodCommand> {
-    let decided = nodes::decide(cluster, observation, now).filter(|_| !observation.cluster.deleting);
-    let Some((mut commands, mut decision)) = decided else { return Vec::new() };
-    if let Some(seen) = observation.nodes.as_ref().filter(|_| cluster.spec.paused) {
-        nodes::only_watch(&mut decision, &mut commands, seen);
+) -> Vec<nodes::PodCommand> {
+    let Some(seen) = observation.nodes.as_ref().filter(|_| !report.deleting) else { return Vec::new() };
+    let mut decision = nodes::decide(target, seen, now);
+    if report.paused {
+        nodes::only_watch(&mut decision, seen);
     }
-    let wrong =
-        |finding: &&orchestration::Finding| finding.kind == FindingKind::Degraded && finding.status == Some(true);
-    for finding in decision.findings.iter().filter(wrong) {
-        report.trouble(nodes::reason(finding.reason), finding.message.clone());
-    }
-    report.nodes_returning = nodes::are_returning(observation);
+    let commands = std::mem::take(&mut decision.commands);
+    report.troubles.extend(wrong(&decision));
+    report.nodes_returning = returning::are_returning(observation);
     report.nodes = Some(decision);
     commands
 }
 
-fn steps(cluster: &ValidatedCluster, wanted: &Wanted, observation: &Observation, report: &mut Report) -> Vec<Step> {
-    if observation.cluster.deleting {
-        return Vec::new();
-    }
-    let mut steps = children::steps(wanted, observation, report);
-    steps.extend(storage::steps(cluster, observation, report));
-    steps.extend(pods::steps(cluster, wanted, observation, report));
+fn wrong(decision: &Decision) -> Vec<crate::report::Trouble> {
+    let wrong =
+        decision.findings.iter().filter(|found| found.kind == FindingKind::Degraded && found.status == Some(true));
+    wrong.map(|found| crate::report::Trouble { reason: found.reason, message: found.message.clone() }).collect()
+}
+
+fn writes(
+    cluster: &ValidatedCluster,
+    shape: &Shape,
+    manifests: &Manifests,
+    observation: &Observation,
+    report: &mut Report,
+) -> Vec<Step> {
+    let mut steps = objects::steps(manifests, observation, report);
+    steps.extend(storage::steps(cluster, shape, observation, report));
+    steps.extend(pods::steps(cluster, manifests, observation, report));
     steps
+}
+
+/// A mistake of ours must not reach the data: what breaks a rule is left out, and told.
+fn safe(steps: Vec<Step>, target: &Target, observation: &Observation, report: &mut Report) -> Vec<Step> {
+    let (safe, violations) = safety::only_safe(steps, target, observation);
+    if let Some(first) = violations.first() {
+        let text = format!("a plan was dropped because it would endanger data, please report this: {first}");
+        report.trouble(Reason::UnsafePlan, text);
+    }
+    safe
 }
 
 fn describe_pods(
     cluster: &ValidatedCluster,
-    wanted: &Wanted,
+    shape: &Shape,
+    manifests: &Manifests,
     observation: &Observation,
     report: &mut Report,
     now: Timestamp,
 ) {
-    let count = cluster.pod_count();
-    report.asked = Some(asked(cluster));
-    report.ready_pods = pods::ready(observation, count);
-    report.missing_pods = pods::missing(observation, count);
-    report.sidecars = sidecars::sidecars(observation, count, now);
-    report.restart = pods::restart_needs(wanted, observation);
+    report.asked = Some(asked(cluster, shape));
+    report.ready_pods = pods::ready(observation, shape.pods);
+    report.missing_pods = pods::missing(observation, shape.pods);
+    report.sidecars = sidecars::sidecars(observation, shape.pods, now);
+    report.restart = pods::restart_needs(manifests, observation);
     let found = troubles::troubles(observation, &report.missing_pods, now);
     report.troubles.extend(found);
     report.troubles.extend(sidecars::refused_settings(observation));
@@ -130,14 +170,14 @@ fn describe_pods(
     }
 }
 
-fn asked(cluster: &ValidatedCluster) -> Asked {
+fn asked(cluster: &ValidatedCluster, shape: &Shape) -> Asked {
     let headless = names::headless_service(&cluster.name);
     let endpoint = format!("http://{headless}.{}.svc:{}/metrics", cluster.namespace, port::EXPORTER);
     Asked {
         version: cluster.version,
-        master_count: cluster.master_count,
-        replicas_per_master: cluster.replicas_per_master,
-        pods: cluster.pod_count(),
+        master_count: shape.primaries,
+        replicas_per_master: shape.replicas_per_primary,
+        pods: shape.pods,
         exporter: cluster.exporter.as_ref().map(|_| endpoint),
     }
 }

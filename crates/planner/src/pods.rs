@@ -3,11 +3,11 @@
 use crate::child::{ChildKey, ChildKind};
 use crate::differences::differences;
 use crate::json;
+use crate::manifest::{Manifests, metadata_keys};
 use crate::observation::Observation;
 use crate::pod_facts::PodFacts;
 use crate::report::Report;
 use crate::step::Step;
-use crate::wanted::{Wanted, metadata_keys};
 use api::conditions::Reason;
 use api::names;
 use api::names::annotation::POD_METADATA;
@@ -24,8 +24,13 @@ struct MetadataKeys {
     annotations: Vec<String>,
 }
 
-pub fn steps(cluster: &ValidatedCluster, wanted: &Wanted, observation: &Observation, report: &mut Report) -> Vec<Step> {
-    let settled = settings_are_written(cluster, wanted, observation);
+pub fn steps(
+    cluster: &ValidatedCluster,
+    manifests: &Manifests,
+    observation: &Observation,
+    report: &mut Report,
+) -> Vec<Step> {
+    let settled = settings_are_written(cluster, manifests, observation);
     let living = observation.pods.iter().filter(|pod| !pod.terminating);
     // A pod that is still starting reads the newest settings when it mounts them, or is told once it runs.
     let steps = living.filter_map(|pod| patch(pod, cluster, role(pod, report), settled && pod.running));
@@ -67,9 +72,9 @@ fn role(pod: &PodFacts, report: &Report) -> Option<&'static str> {
 }
 
 /// Pods are told about new settings only when the ConfigMap has them: the kubelet looks at once, and only once.
-fn settings_are_written(cluster: &ValidatedCluster, wanted: &Wanted, observation: &Observation) -> bool {
+fn settings_are_written(cluster: &ValidatedCluster, manifests: &Manifests, observation: &Observation) -> bool {
     let key = ChildKey::new(ChildKind::ConfigMap, names::config_map(&cluster.name));
-    let pair = wanted.get(&key).zip(observation.object(&key));
+    let pair = manifests.get(&key).zip(observation.object(&key));
     pair.is_some_and(|(manifest, live)| differences(manifest, live).is_empty())
 }
 
@@ -101,9 +106,9 @@ fn changes(
 }
 
 /// Whether any pod waits for a restart, and for which fields; `template` is the pod template as it should be.
-pub fn restart_needs(wanted: &Wanted, observation: &Observation) -> BTreeMap<String, usize> {
+pub fn restart_needs(manifests: &Manifests, observation: &Observation) -> BTreeMap<String, usize> {
     let key = ChildKey::new(ChildKind::StatefulSet, &observation.cluster.name);
-    let template = wanted.get(&key).and_then(|manifest| manifest.pointer("/spec/template/metadata/annotations"));
+    let template = manifests.get(&key).and_then(|manifest| manifest.pointer("/spec/template/metadata/annotations"));
     let template: BTreeMap<String, String> =
         template.and_then(|annotations| serde_json::from_value(annotations.clone()).ok()).unwrap_or_default();
     let mut needs = BTreeMap::new();

@@ -1,9 +1,9 @@
 //! What the planner found, beside what it decided. Pure data; conditions, phase, plan text and Events are printed from it alone.
 
+use crate::nodes::{Decision, FindingKind};
 use crate::sidecars::Sidecar;
 use api::conditions::Reason;
 use api::valkey_version::ValkeyVersion;
-use orchestration::{Decision, FindingKind};
 use std::collections::BTreeMap;
 
 /// Something that does not pass by itself.

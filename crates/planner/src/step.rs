@@ -1,12 +1,14 @@
-//! One thing to do. Pure data; the operator's act step executes it as it stands.
+//! One thing to do: a write to the API server or a command to a node. Pure data; the operator executes it as it stands.
 
 use crate::child::ChildKey;
+use crate::nodes::PodCommand;
 use serde_json::Value;
 use std::fmt;
 
-/// A write to the API server.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
+    /// Tell a node something, through its sidecar. Never waits for the API server.
+    Command(PodCommand),
     Apply(Apply),
     /// Delete an object of ours that is no longer wanted.
     Delete {
@@ -52,9 +54,19 @@ pub enum Why {
     Drifted(String),
 }
 
+impl Step {
+    pub fn command(&self) -> Option<&PodCommand> {
+        match self {
+            Step::Command(command) => Some(command),
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Step::Command(command) => command.fmt(f),
             Step::Apply(apply) => apply.fmt(f),
             Step::Delete { key, .. } => write!(f, "delete {key}"),
             Step::Release { key, .. } => write!(f, "replace {key} and keep its pods"),

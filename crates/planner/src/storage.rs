@@ -7,7 +7,7 @@ use crate::report::Report;
 use crate::step::Step;
 use api::names;
 use api::quantity::Quantity;
-use manifests::ValidatedCluster;
+use manifests::{Shape, ValidatedCluster};
 
 /// Whether the claim of every pod is seen and asks for at least `size`. Only then may the StatefulSet say so too:
 /// it has to be replaced for it, and a replaced one must not promise what the volumes refuse.
@@ -16,11 +16,10 @@ pub fn all_grown(size: Quantity, pods: &[PodFacts], claims: &[ClaimFacts]) -> bo
     pods.iter().all(has_grown)
 }
 
-pub fn steps(cluster: &ValidatedCluster, observation: &Observation, report: &mut Report) -> Vec<Step> {
+pub fn steps(cluster: &ValidatedCluster, shape: &Shape, observation: &Observation, report: &mut Report) -> Vec<Step> {
     let Some((storage, pvc)) = cluster.storage.as_ref().zip(cluster.spec.pvc.as_ref()) else { return Vec::new() };
-    let wanted = |claim: &&ClaimFacts| {
-        (0..cluster.pod_count()).any(|ordinal| names::volume_claim(&cluster.name, ordinal) == claim.name)
-    };
+    let wanted =
+        |claim: &&ClaimFacts| (0..shape.pods).any(|ordinal| names::volume_claim(&cluster.name, ordinal) == claim.name);
     let small = observation.claims.iter().filter(wanted).filter(|claim| is_smaller(claim, storage.size));
     let (bound, unbound): (Vec<_>, Vec<_>) = small.partition(|claim| claim.bound);
     // The API server refuses to grow a claim that has no volume yet.

@@ -5,10 +5,10 @@
 use api::cluster::{Phase, ValkeyCluster, ValkeyClusterStatus};
 use k8s_openapi::jiff::Timestamp;
 use manifests::OperatorSettings;
-use orchestration::{NodeFacts, PodSeen, Valkey};
+use planner::nodes::{NodeFacts, NodeObservation, PodObservation, Valkey};
 use planner::{
-    ChildKey, ChildKind, Identity, NodesSeen, Observation, Observed, Plan, PodFacts, Step, expected_keys, plan, status,
-    validate, wanted,
+    ChildKey, ChildKind, Identity, Observation, Observed, Plan, PodFacts, Shape, Step, child_manifests, expected_keys,
+    plan, status, validate,
 };
 use serde_json::{Value, json};
 use topology::NodeId;
@@ -57,7 +57,7 @@ fn touches(plan: &Plan, wanted: &ChildKey) -> bool {
     plan.steps.iter().any(|step| match step {
         Step::Apply(apply) => apply.key == *wanted,
         Step::Delete { key, .. } | Step::Release { key, .. } => key == wanted,
-        Step::GrowClaim { .. } | Step::PatchPod { .. } => false,
+        Step::Command(_) | Step::GrowClaim { .. } | Step::PatchPod { .. } => false,
     })
 }
 
@@ -75,8 +75,11 @@ fn everything_that_can_be_wanted_is_looked_for() {
     for spec in [json!({}), full] {
         let validated = validate(&cluster(spec.clone()), &settings(), &empty()).unwrap();
         let expected = expected_keys(&cluster(spec));
-        assert!(wanted(&validated).keys().all(|key| expected.contains(key)), "{expected:?}");
-        assert_eq!(wanted(&validated).len(), expected.len());
+        assert!(
+            child_manifests(&validated, &Shape::of_spec(&validated)).keys().all(|key| expected.contains(key)),
+            "{expected:?}"
+        );
+        assert_eq!(child_manifests(&validated, &Shape::of_spec(&validated)).len(), expected.len());
     }
 }
 
@@ -174,12 +177,12 @@ fn an_invalid_spec_is_told_and_nothing_is_touched() {
 fn a_habit_of_a_webhook_is_not_fought() {
     let mut observation = empty();
     let validated = validate(&cluster(json!({})), &settings(), &observation).unwrap();
-    let mut live = wanted(&validated)[&service()].clone();
+    let mut live = child_manifests(&validated, &Shape::of_spec(&validated))[&service()].clone();
     live["metadata"]["uid"] = json!("x");
     live["metadata"]["labels"]["app.kubernetes.io/name"] = json!("renamed");
     observation.children.insert(service(), Observed::Object(live.clone()));
     assert!(touches(&decide(json!({}), &observation), &service()));
-    let altered = planner::differences(&wanted(&validated)[&service()], &live);
+    let altered = planner::differences(&child_manifests(&validated, &Shape::of_spec(&validated))[&service()], &live);
     observation.altered_on_arrival.insert(service(), altered);
     let plan = decide(json!({}), &observation);
     assert!(!touches(&plan, &service()));
@@ -227,25 +230,25 @@ fn a_paused_cluster_says_what_it_would_do() {
 }
 
 /// A pod whose Valkey is new, empty and alone.
-fn fresh(ordinal: usize) -> PodSeen {
+fn fresh(ordinal: usize) -> PodObservation {
     let facts = NodeFacts::fresh(NodeId::new(format!("{ordinal:040x}")));
-    PodSeen {
+    PodObservation {
         ip: Some(format!("10.0.0.{ordinal}")),
         connected: true,
         valkey: Valkey::Answers(facts),
-        ..PodSeen::unheard(format!("poc-{ordinal}").as_str().into(), format!("uid-{ordinal}").as_str().into())
+        ..PodObservation::unheard(format!("poc-{ordinal}").as_str().into(), format!("uid-{ordinal}").as_str().into())
     }
 }
 
 #[test]
 fn a_paused_cluster_is_not_formed_and_nothing_is_told_as_begun() {
-    let nodes = NodesSeen { pods: (0..6).map(fresh).collect(), ..NodesSeen::default() };
+    let nodes = NodeObservation { pods: (0..6).map(fresh).collect(), ..NodeObservation::default() };
     let observation = Observation { nodes: Some(nodes), ..empty() };
     let begun = decide(json!({}), &observation);
     let watched = decide(json!({ "paused": true }), &observation);
     let told = |plan: &Plan| plan.report.nodes.clone().map(|nodes| (nodes.orchestration.is_some(), nodes.events.len()));
-    assert!(!begun.commands.is_empty() && told(&begun) == Some((true, 1)), "{begun:?}");
-    let only_read = watched.commands.iter().all(|command| command.action.is_reading());
+    assert!(begun.steps.iter().any(|step| step.command().is_some()) && told(&begun) == Some((true, 1)), "{begun:?}");
+    let only_read = watched.steps.iter().filter_map(Step::command).all(|command| command.action.is_reading());
     assert!(only_read && told(&watched) == Some((false, 0)), "{watched:?}");
     let status = status(&watched.report, &observation.cluster, None, now(1));
     assert!(

@@ -3,10 +3,11 @@
 use crate::node::Node;
 use crate::pod::{Pod, Process};
 use crate::world::{Setup, TICK, World};
-use orchestration::{
-    Action, Answered, Boot, Decision, FindingKind, Following, NodeFacts, Observation, Orchestration, Outcome,
-    PodCommand, PodSeen, Queued, ShardStatus, Valkey, Wanted, decide, sane,
+use planner::nodes::{
+    Action, Answered, Boot, Decision, FindingKind, Following, NodeFacts, NodeObservation, Orchestration, Outcome,
+    PodCommand, PodObservation, Queued, Shard, Target, Valkey, decide,
 };
+use planner::safety::check_commands;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use topology::{Location, NodeView, PodName, PodUid, Role};
@@ -47,14 +48,14 @@ struct Flight {
 /// What is in the status of the resource.
 #[derive(Clone, Default)]
 pub struct Durable {
-    pub shards: Vec<ShardStatus>,
+    pub shards: Vec<Shard>,
     pub orchestration: Option<Orchestration>,
     pub queue: Vec<Queued>,
 }
 
 pub struct Operator {
     pub cluster: String,
-    pub wanted: Wanted,
+    pub target: Target,
     pub durable: Durable,
     pub decision: Decision,
     pub faults: Faults,
@@ -79,7 +80,7 @@ pub struct Operator {
 
 impl Operator {
     pub fn new(setup: &Setup) -> Operator {
-        let wanted = Wanted {
+        let target = Target {
             masters: setup.masters,
             replicas_per_master: setup.replicas,
             persistent: setup.persistent,
@@ -87,7 +88,7 @@ impl Operator {
         };
         Operator {
             cluster: setup.name.to_owned(),
-            wanted,
+            target,
             durable: Durable::default(),
             decision: Decision::default(),
             faults: Faults::default(),
@@ -116,9 +117,9 @@ impl Operator {
             return Ok(());
         }
         let seen = self.observe(world);
-        let durable = &self.durable;
-        let decision = decide(&self.wanted, &seen, durable.orchestration.as_ref(), &durable.queue, world.timestamp());
-        sane(&decision, &self.wanted, &seen).map_err(|violation| format!("{} ms: {violation}", world.now))?;
+        let decision = decide(&self.target, &seen, world.timestamp());
+        check_commands(&decision.commands, &self.target, &seen)
+            .map_err(|violation| format!("{} ms: {violation}", world.now))?;
         let pause = decision.look_again.and_then(|pause| u64::try_from(pause.as_millis()).ok());
         self.look_at = pause.map_or(u64::MAX, |pause| world.now + pause);
         self.tell(world.now, &decision);
@@ -249,12 +250,13 @@ impl Operator {
         }
     }
 
-    fn observe(&self, world: &World) -> Observation {
+    fn observe(&self, world: &World) -> NodeObservation {
         let pods = self.pods(world).into_iter().map(|pod| self.seen(world, pod)).collect();
-        Observation { pods, recorded: self.durable.shards.clone() }
+        let Durable { shards: recorded, orchestration: running, queue, .. } = self.durable.clone();
+        NodeObservation { pods, recorded, running, queue }
     }
 
-    fn seen(&self, world: &World, pod: &Pod) -> PodSeen {
+    fn seen(&self, world: &World, pod: &Pod) -> PodObservation {
         let heard = self.heard.get(&pod.uid);
         let connected = heard.is_some();
         let answering = heard.and_then(|heard| heard.facts.clone()).filter(|_| pod.node().is_some());
@@ -268,7 +270,7 @@ impl Operator {
             },
             _ => Valkey::Unknown,
         };
-        PodSeen {
+        PodObservation {
             name: PodName::new(&pod.name),
             uid: PodUid::new(pod.uid.to_string()),
             ip: Some(pod.ip.clone()),

@@ -3,7 +3,7 @@
 use crate::node::Node;
 use crate::pod::{Pod, Process};
 use crate::world::World;
-use orchestration::{Action, FailoverMode, Outcome};
+use planner::nodes::{Action, FailoverMode, Outcome};
 use topology::{NodeId, Role};
 
 impl World {

@@ -1,7 +1,7 @@
 //! What the operator reports about a ValkeyCluster. Pure; bounded in size whatever the cluster's.
 
+use super::node_status::{OrchestrationStatus, QueuedStatus, ShardStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use orchestration::{Orchestration, Queued, ShardStatus};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -62,11 +62,11 @@ pub struct ValkeyClusterStatus {
     pub shards: Vec<ShardStatus>,
     /// The change of several steps that is under way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub orchestration: Option<Orchestration>,
+    pub orchestration: Option<OrchestrationStatus>,
     /// Changes that wait for the one under way to end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
-    pub queue: Vec<Queued>,
+    pub queue: Vec<QueuedStatus>,
     /// What the operator will do next, in words; empty when there is nothing to do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<String>,

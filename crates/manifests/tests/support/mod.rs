@@ -6,7 +6,7 @@
 use anyhow::{Context, Result, anyhow, bail};
 use api::cluster::{ValkeyCluster, ValkeyClusterSpec};
 use api::node_settings::LineSettings;
-use manifests::{Live, Objects, OperatorSettings, ValidatedCluster, build};
+use manifests::{Live, Objects, OperatorSettings, Shape, ValidatedCluster, build};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -38,8 +38,13 @@ pub fn validated(spec: ValkeyClusterSpec, sidecar_image: &str, live: Option<&Liv
     parsed.map_err(|problems| anyhow!("{problems:?}"))
 }
 
+/// In the shape that the spec asks for.
+pub fn built(cluster: &ValidatedCluster) -> Objects {
+    build(cluster, &Shape::of_spec(cluster))
+}
+
 pub fn objects(spec: ValkeyClusterSpec) -> Result<Objects> {
-    Ok(build(&validated(spec, "ghcr.io/valkey-operator/sidecar:v0.1.0", None)?))
+    Ok(built(&validated(spec, "ghcr.io/valkey-operator/sidecar:v0.1.0", None)?))
 }
 
 /// All objects as they go to the API server, by a short name.

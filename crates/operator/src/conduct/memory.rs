@@ -4,7 +4,7 @@ use super::words;
 use crate::line::SidecarFacts;
 use k8s_openapi::jiff::Timestamp;
 use link::contract::{Boot, ClusterView, Condition, Done, HeartbeatRequest, NodeState};
-use orchestration::{Action, Answered, Outcome, Valkey};
+use planner::nodes::{Action, Answered, Outcome, Valkey};
 use topology::{NodeId, NodeView};
 
 /// What is remembered of one pod's node, by the pod's UID.

@@ -12,8 +12,8 @@ pub use zones::Zones;
 use crate::line::{Line, SidecarFacts};
 use k8s_openapi::jiff::Timestamp;
 use memory::NodeMemory;
-use orchestration::{PodSeen, Valkey};
 use planner::PodFacts;
+use planner::nodes::{PodObservation, Valkey};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use topology::Location;
@@ -33,7 +33,7 @@ impl Conductor {
     }
 
     /// What is known of a cluster's pods and their nodes now; pods that are gone are forgotten.
-    pub fn seen(&self, cluster_uid: &str, pods: &[PodFacts], zones: Vec<Option<String>>) -> Vec<PodSeen> {
+    pub fn seen(&self, cluster_uid: &str, pods: &[PodFacts], zones: Vec<Option<String>>) -> Vec<PodObservation> {
         let (mut clusters, now) = (self.clusters(), Timestamp::now());
         let nodes = clusters.entry(cluster_uid.to_owned()).or_default();
         nodes.retain(|uid, memory| {
@@ -88,9 +88,9 @@ fn pod_seen(
     pod: &PodFacts,
     zone: Option<String>,
     (sidecar, now): (Option<&SidecarFacts>, Timestamp),
-) -> PodSeen {
+) -> PodObservation {
     let connection = sidecar.filter(|facts| facts.connected).map(|facts| facts.presence);
-    PodSeen {
+    PodObservation {
         name: pod.name.as_str().into(),
         uid: pod.uid.as_str().into(),
         ip: pod.ip.clone(),

@@ -6,7 +6,7 @@ use crate::cache::ClusterName;
 use crate::line::CommandError;
 use k8s_openapi::jiff::Timestamp;
 use link::contract::{Fence, answer};
-use orchestration::{Action, Answered, Outcome, PodCommand};
+use planner::nodes::{Action, Answered, Outcome, PodCommand};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

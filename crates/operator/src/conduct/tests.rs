@@ -93,14 +93,14 @@ async fn an_answer_that_comes_after_its_cluster_is_gone_brings_nothing_back() {
     let conductor = Arc::new(conductor());
     conductor.seen("cluster", &[pod("one")], vec![None]);
     conductor.keep_clusters(&[]);
-    assert!(!conductor.change("cluster", "one", |memory| memory.under_way = vec![orchestration::Action::Probe]));
+    assert!(!conductor.change("cluster", "one", |memory| memory.under_way = vec![planner::nodes::Action::Probe]));
     let cluster = ClusterName { namespace: "team-a".into(), name: "orders".into() };
     let errand = Errand { cluster, cluster_uid: "cluster".into(), orchestration: "look".into(), step_version: 0 };
-    let action = orchestration::Action::Probe;
+    let action = planner::nodes::Action::Probe;
     conductor
         .carry_out(
             "one",
-            &[orchestration::PodCommand { pod: "orders-0".into(), pod_uid: "one".into(), action }],
+            &[planner::nodes::PodCommand { pod: "orders-0".into(), pod_uid: "one".into(), action }],
             &errand,
         )
         .await;

@@ -6,7 +6,7 @@ use link::contract::{
     self, AddSlots, ClusterView, Condition, Failover, Forget, FullView, Meet, NodeAddress, NodeState, OpenGate, Probe,
     ReadView, Replicate, SetConfigEpoch, command,
 };
-use orchestration::{Action, Boot, FailoverMode, Following, NodeFacts, Peer, Start};
+use planner::nodes::{Action, Boot, FailoverMode, Following, NodeFacts, Peer, Start};
 use topology::{NodeId, NodeView, Role, SlotRange, SlotSet, ViewSummary, ViewedNode};
 
 /// The action as it travels.

@@ -7,7 +7,7 @@ mod spec;
 mod store;
 
 use drift::{Drift, drifts};
-use planner::{ChildKey, Plan, differences, plan, validate, wanted};
+use planner::{ChildKey, Manifests, Plan, Shape, child_manifests, differences, plan, validate};
 use proptest::prelude::*;
 use serde_json::Value;
 use store::{Store, now};
@@ -41,10 +41,11 @@ fn converge(store: &mut Store, spec: &Value, budget: usize) -> Plan {
 fn assert_settled(store: &Store, spec: &Value) {
     let observation = store.observe();
     let cluster = validate(&spec::cluster(spec), &spec::settings(), &observation).unwrap();
-    for (key, manifest) in wanted(&cluster) {
-        assert_eq!(differences(&manifest, &store.live[&key]), [], "{key}");
+    let wanted: Manifests = child_manifests(&cluster, &Shape::of_spec(&cluster));
+    for (key, manifest) in &wanted {
+        assert_eq!(differences(manifest, &store.live[key]), [], "{key}");
     }
-    assert_eq!(store.live.len(), wanted(&cluster).len());
+    assert_eq!(store.live.len(), wanted.len());
 }
 
 fn labels_of_others(store: &Store) -> Vec<(ChildKey, Value)> {
@@ -69,13 +70,24 @@ proptest! {
 
     #[test]
     fn one_spec_leads_to_the_next_without_a_trace(first in spec::specs(), second in spec::specs()) {
-        let second = spec::with_storage_of(&second, &first);
+        let second = spec::following(&second, &first);
         let (mut store, mut fresh) = (Store::default(), Store::default());
         converge(&mut store, &first, usize::MAX);
         prop_assert_eq!(&converge(&mut store, &second, usize::MAX).steps, &[]);
         converge(&mut fresh, &second, usize::MAX);
         let spec = |store: &Store| store.live.iter().map(|(key, live)| (key.clone(), live["spec"].clone())).collect::<Vec<_>>();
         prop_assert_eq!(spec(&store), spec(&fresh));
+    }
+
+    /// Nobody has heard the nodes: that the spec asks for fewer pods says nothing about what they hold.
+    #[test]
+    fn no_spec_ends_a_pod_that_was_not_heard(first in spec::specs(), second in spec::specs()) {
+        let second = spec::with_storage_of(&second, &first);
+        let mut store = Store::default();
+        converge(&mut store, &first, usize::MAX);
+        let pods: Vec<String> = store.pods.iter().map(|pod| pod.name.clone()).collect();
+        converge(&mut store, &second, usize::MAX);
+        prop_assert!(pods.iter().all(|name| store.pods.iter().any(|pod| pod.name == *name)));
     }
 
     #[test]
@@ -91,7 +103,7 @@ proptest! {
 
     #[test]
     fn dying_after_any_write_loses_nothing(first in spec::specs(), second in spec::specs(), drifts in drifts(), deaths in prop::collection::vec(0..20_usize, 0..4)) {
-        let second = spec::with_storage_of(&second, &first);
+        let second = spec::following(&second, &first);
         let mut store = Store::default();
         converge(&mut store, &first, usize::MAX);
         drifts.iter().for_each(|one| drift::drift(&mut store.live, one));

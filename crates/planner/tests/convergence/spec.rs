@@ -42,6 +42,15 @@ pub fn with_storage_of(spec: &Value, other: &Value) -> Value {
     spec
 }
 
+/// A spec that may come after the other: with the same storage, and no fewer pods, since nobody says what those hold.
+pub fn following(spec: &Value, other: &Value) -> Value {
+    let mut spec = with_storage_of(spec, other);
+    for count in ["masterCount", "replicasPerMaster"] {
+        spec[count] = json!(spec[count].as_u64().max(other[count].as_u64()));
+    }
+    spec
+}
+
 pub fn paused(spec: &Value) -> Value {
     let mut spec = spec.clone();
     spec["paused"] = json!(true);

@@ -39,6 +39,7 @@ impl Store {
     pub fn execute(&mut self, step: &Step) {
         self.writes += 1;
         match step {
+            Step::Command(_) => {}
             Step::Apply(apply) => self.apply(apply),
             Step::Delete { key, uid } => self.delete(key, uid),
             Step::Release { key, uid } => self.delete(key, uid),

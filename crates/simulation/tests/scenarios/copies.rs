@@ -1,7 +1,7 @@
 //! Copies of different age: who may take over from a primary that is away.
 
 use crate::support::{Outcome, ends_whole, formed, golden, primary_of, replica_of};
-use orchestration::Reason;
+use api::conditions::Reason;
 use simulation::{Setup, Stage};
 use topology::Role;
 

@@ -1,7 +1,7 @@
 //! Processes, pods and nodes that die.
 
 use crate::support::{Outcome, ends_whole, formed, golden, primary_of, replica_of};
-use orchestration::Reason;
+use api::conditions::Reason;
 use simulation::{Faults, Setup, Stage};
 use topology::Role;
 

@@ -76,7 +76,7 @@ fn a_replica_that_follows_another_primary_than_planned_is_moved_before_the_clust
         replica.map(|node| (node.pod.clone(), node.primary.clone().unwrap())).unwrap()
     };
     let ((pod, _), (_, other)) = (follows(&stage, 0), follows(&stage, 1));
-    stage.world.execute(&pod, &orchestration::Action::Replicate(other));
+    stage.world.execute(&pod, &planner::nodes::Action::Replicate(other));
     ends_whole(&mut stage, 30_000)?;
     assert!(stage.operators[0].durable.shards.iter().all(|shard| shard.nodes.len() == 2));
     Ok(())
@@ -89,7 +89,7 @@ fn shards_added_to_the_spec_before_slots_are_given_away_are_formed() -> Outcome 
     stage.world.pods.get_mut("cache-5").unwrap().process = Process::Starting(3_000);
     stage.run(1_000)?;
     stage.note("masterCount becomes 4");
-    stage.operators[0].wanted.masters = 4;
+    stage.operators[0].target.masters = 4;
     (6..8).for_each(|ordinal| stage.world.add_pod(&setup, ordinal));
     ends_whole(&mut stage, 60_000)?;
     assert_eq!(stage.operators[0].durable.shards.len(), 4);
@@ -102,7 +102,7 @@ fn replicas_added_to_the_spec_in_the_middle_of_a_formation_join() -> Outcome {
     for moment in (50..700).step_by(100) {
         let mut stage = Stage::new(4, &[Setup::default()]);
         stage.run(moment)?;
-        stage.operators[0].wanted.replicas_per_master = 2;
+        stage.operators[0].target.replicas_per_master = 2;
         (6..9).for_each(|ordinal| stage.world.add_pod(&setup, ordinal));
         ends_whole(&mut stage, 60_000).map_err(|error| format!("changed at {moment}: {error}"))?;
         assert!(stage.operators[0].durable.shards.iter().all(|shard| shard.nodes.len() == 3));
@@ -116,7 +116,7 @@ fn shards_added_to_the_spec_in_the_middle_of_a_formation_leave_it_whole_or_say_w
     for moment in (50..700).step_by(100) {
         let mut stage = Stage::new(5, &[Setup::default()]);
         stage.run(moment)?;
-        stage.operators[0].wanted.masters = 4;
+        stage.operators[0].target.masters = 4;
         (6..8).for_each(|ordinal| stage.world.add_pod(&setup, ordinal));
         stage.run(60_000)?;
         let operator = &stage.operators[0];

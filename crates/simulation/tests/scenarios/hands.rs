@@ -1,7 +1,7 @@
 //! What users do by hand.
 
 use crate::support::{Outcome, ends_whole, formed, golden, primary_of, replica_of};
-use orchestration::Reason;
+use api::conditions::Reason;
 use simulation::{Setup, Stage};
 
 #[test]
@@ -58,12 +58,12 @@ fn more_replicas_join_and_more_shards_wait_for_another_version() -> Outcome {
     let mut stage = formed(54, &[Setup::default()])?;
     let setup = Setup { replicas: 2, ..Setup::default() };
     stage.note("replicasPerMaster becomes 2");
-    stage.operators[0].wanted.replicas_per_master = 2;
+    stage.operators[0].target.replicas_per_master = 2;
     (6..9).for_each(|ordinal| stage.world.add_pod(&setup, ordinal));
     ends_whole(&mut stage, 60_000)?;
     assert!(stage.operators[0].durable.shards.iter().all(|shard| shard.nodes.len() == 3));
     stage.note("masterCount becomes 4");
-    stage.operators[0].wanted.masters = 4;
+    stage.operators[0].target.masters = 4;
     (9..12).for_each(|ordinal| stage.world.add_pod(&setup, ordinal));
     stage.run(30_000)?;
     let operator = &stage.operators[0];

@@ -1,14 +1,15 @@
 //! Large clusters: what is kept in the status stays small, and views are not read from everybody.
 
 use jiff::Timestamp;
-use orchestration::{Action, FindingKind, NodeFacts, Observation, PodSeen, Valkey, Wanted, decide, sane};
+use planner::nodes::{Action, FindingKind, NodeFacts, NodeObservation, PodObservation, Target, Valkey, decide};
+use planner::safety::check_commands;
 use std::time::Duration;
 use topology::{Location, NodeId, NodeView, PodName, PodUid, Role, SlotSet, ViewSummary, ViewedNode, even};
 
 const MASTERS: usize = 500;
 
-fn wanted() -> Wanted {
-    Wanted { masters: MASTERS, replicas_per_master: 1, persistent: true, node_timeout: Duration::from_secs(5) }
+fn target() -> Target {
+    Target { masters: MASTERS, replicas_per_master: 1, persistent: true, node_timeout: Duration::from_secs(5) }
 }
 
 fn id(index: usize) -> NodeId {
@@ -46,7 +47,7 @@ fn line(index: usize, shares: &[SlotSet]) -> ViewedNode {
     }
 }
 
-fn pod(index: usize, formed: bool, shares: &[SlotSet]) -> PodSeen {
+fn pod(index: usize, formed: bool, shares: &[SlotSet]) -> PodObservation {
     let slots = shares.get(index).map(SlotSet::count).unwrap_or_default();
     let new = ViewSummary { known_nodes: 1, ..ViewSummary::default() };
     let replica = formed && index >= MASTERS;
@@ -57,18 +58,18 @@ fn pod(index: usize, formed: bool, shares: &[SlotSet]) -> PodSeen {
         replication_offset: 1,
         replication_id: Some(format!("{:040x}", index % MASTERS)),
         primary: replica.then(|| id(index - MASTERS)),
-        following: orchestration::Following::Untold,
+        following: planner::nodes::Following::Untold,
         primary_link_up: replica,
         keys: 0,
         started_at: None,
         summary: if formed { formed_summary(slots) } else { new },
     };
-    PodSeen {
+    PodObservation {
         ip: Some(format!("10.0.{}.{}", index / 250, index % 250)),
         location: Location { node: Some(format!("n{}", index % 50)), zone: Some(format!("z{}", index % 5)) },
         connected: true,
         valkey: Valkey::Answers(facts),
-        ..PodSeen::unheard(
+        ..PodObservation::unheard(
             PodName::new(format!("a-cluster-of-a-thousand-nodes-{index}")),
             PodUid::new(index.to_string()),
         )
@@ -77,9 +78,12 @@ fn pod(index: usize, formed: bool, shares: &[SlotSet]) -> PodSeen {
 
 #[test]
 fn a_thousand_new_nodes_get_slots_in_one_decision() {
-    let seen = Observation { pods: (0..1_000).map(|index| pod(index, false, &[])).collect(), recorded: Vec::new() };
-    let decision = decide(&wanted(), &seen, None, &[], Timestamp::UNIX_EPOCH);
-    assert_eq!(sane(&decision, &wanted(), &seen), Ok(()));
+    let seen = NodeObservation {
+        pods: (0..1_000).map(|index| pod(index, false, &[])).collect(),
+        ..NodeObservation::default()
+    };
+    let decision = decide(&target(), &seen, Timestamp::UNIX_EPOCH);
+    assert_eq!(check_commands(&decision.commands, &target(), &seen), Ok(()));
     let granted = decision.commands.iter().filter(|command| matches!(command.action, Action::AddSlots(_))).count();
     let record = serde_json::to_string(&decision.orchestration).unwrap();
     assert_eq!(granted, MASTERS);
@@ -89,9 +93,11 @@ fn a_thousand_new_nodes_get_slots_in_one_decision() {
 #[test]
 fn the_status_of_a_thousand_nodes_is_small_and_few_are_asked_for_their_view() {
     let shares = even(&SlotSet::all(), MASTERS);
-    let mut seen =
-        Observation { pods: (0..1_000).map(|index| pod(index, true, &shares)).collect(), recorded: Vec::new() };
-    let first = decide(&wanted(), &seen, None, &[], Timestamp::UNIX_EPOCH);
+    let mut seen = NodeObservation {
+        pods: (0..1_000).map(|index| pod(index, true, &shares)).collect(),
+        ..NodeObservation::default()
+    };
+    let first = decide(&target(), &seen, Timestamp::UNIX_EPOCH);
     let asked: Vec<&PodName> = first.commands.iter().map(|command| &command.pod).collect();
     assert!(!asked.is_empty() && asked.len() <= 24, "{} nodes are asked", asked.len());
     let lines: Vec<ViewedNode> = (0..1_000).map(|index| line(index, &shares)).collect();
@@ -102,7 +108,7 @@ fn the_status_of_a_thousand_nodes_is_small_and_few_are_asked_for_their_view() {
         pod.view = Some(NodeView { read_at: Timestamp::UNIX_EPOCH, summary: facts.summary.clone(), nodes });
     }
     let began = std::time::Instant::now();
-    let second = decide(&wanted(), &seen, None, &[], Timestamp::UNIX_EPOCH);
+    let second = decide(&target(), &seen, Timestamp::UNIX_EPOCH);
     println!("one decision took {:?}", began.elapsed());
     let bytes = serde_json::to_vec(&second.shards).unwrap().len();
     println!("status.shards of 1,000 nodes: {bytes} bytes");

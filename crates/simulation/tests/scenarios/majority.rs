@@ -1,7 +1,8 @@
 //! Too few primaries are left to elect anybody: it is said, and said without a break.
 
 use crate::support::{Outcome, ends_whole, formed, golden};
-use orchestration::{FindingKind, Reason};
+use api::conditions::Reason;
+use planner::nodes::FindingKind;
 use simulation::{Setup, Stage};
 
 fn reason(stage: &Stage, kind: FindingKind) -> Option<(Option<bool>, Reason)> {

@@ -1,7 +1,7 @@
 //! Volumes that are emptied, exchanged or copied.
 
 use crate::support::{Outcome, ends_whole, formed, golden, primary_of, replica_of};
-use orchestration::Reason;
+use api::conditions::Reason;
 use simulation::{Process, Setup, Stage};
 use topology::Role;
 

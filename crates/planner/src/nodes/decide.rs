@@ -1,0 +1,247 @@
+//! The decision: a total function of what is wanted, what was seen, what runs, and the time. Pure; never fails, never waits.
+
+use super::action::{Action, PodCommand};
+use super::cluster_model::{ClusterModel, Member, Membership};
+use super::decision::{Decision, Event};
+use super::limits::{self, LISTED, cut, listed};
+use super::observation::{NodeObservation, Outcome, Target, Valkey};
+use super::proposal::{Proposal, command, due};
+use super::record::{Answers, Kind, Orchestration, Queued, Stage, Trouble};
+use super::{departed, failover, findings, form, heal, shards, views};
+use jiff::Timestamp;
+use std::collections::BTreeSet;
+use std::time::Duration;
+use topology::PodName;
+
+pub fn decide(target: &Target, seen: &NodeObservation, now: Timestamp) -> Decision {
+    let model = ClusterModel::new(target, seen, now);
+    let mut proposals: Vec<Proposal> = failover::propose(&model).into_iter().collect();
+    let unread = !views::missing(&model).is_empty();
+    if !unread {
+        proposals.extend(form::propose(&model).into_iter().chain(heal::propose(&model)));
+    }
+    let active = proposals.iter().find(|proposal| !proposal.stuck).or(proposals.first());
+    let orchestration = match active {
+        Some(proposal) => Some(advance(&model, proposal)),
+        None => seen.running.clone().filter(|_| unread),
+    };
+    let forming = proposals.iter().any(|proposal| proposal.kind == Kind::Form);
+    let shards = shards::shards(&model, !unread && !forming);
+    Decision {
+        commands: commands(&model, active, &proposals),
+        queue: queued(&model, &proposals, active, &seen.queue),
+        roles: shards::roles(&model),
+        serving: shards::serving(&model),
+        findings: findings::findings(&model, &proposals),
+        plan: plan(&proposals),
+        events: events(&model, orchestration.as_ref(), !shards.is_empty()),
+        shards,
+        look_again: look_again(&model, active, unread),
+        orchestration,
+    }
+}
+
+/// A paused cluster is read from and told nothing else; what would be done is not begun, so it is not reported as begun either.
+pub fn only_watch(decision: &mut Decision, seen: &NodeObservation) {
+    decision.commands.retain(|command| command.action.is_reading());
+    decision.events.clear();
+    decision.orchestration.clone_from(&seen.running);
+    decision.queue.clone_from(&seen.queue);
+    decision.look_again = decision.look_again.map(|soon| soon.max(limits::WATCHING));
+}
+
+/// The record moves on: same kind goes on under its id, a new step raises the version.
+fn advance(model: &ClusterModel, proposal: &Proposal) -> Orchestration {
+    let now = model.now;
+    let fresh = || Orchestration {
+        id: format!("{}-{}", word(proposal.kind), now.as_millisecond()),
+        kind: proposal.kind,
+        step: proposal.step,
+        step_version: 1,
+        started_at: now,
+        step_started_at: now,
+        waiting_for: None,
+        answers: Answers::default(),
+    };
+    let running = model.running.filter(|running| running.kind == proposal.kind);
+    let mut next = running.cloned().unwrap_or_else(fresh);
+    if next.step != proposal.step {
+        next = Orchestration { step: proposal.step, step_version: next.step_version + 1, step_started_at: now, ..next };
+    }
+    let waits = proposal.waits.iter().chain(proposal.blocked.iter().map(|(_, text)| text)).cloned().collect::<Vec<_>>();
+    next.waiting_for = (!waits.is_empty()).then(|| cut(&listed(&waits)));
+    next.answers = answers(model, &next);
+    next
+}
+
+fn word(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Failover => "failover",
+        Kind::Form => "form",
+        Kind::Heal => "heal",
+    }
+}
+
+/// Every node's latest answer in this step, counted.
+fn answers(model: &ClusterModel, running: &Orchestration) -> Answers {
+    let mut answers = Answers::default();
+    for member in &model.members {
+        let answer = member.pod.answer.as_ref();
+        let ours = |id: &str, version: u64| id == running.id && version == running.step_version;
+        let Some(answer) = answer.filter(|answer| ours(&answer.orchestration, answer.step_version)) else { continue };
+        let text = match &answer.outcome {
+            Outcome::Done => {
+                answers.done += 1;
+                continue;
+            }
+            Outcome::Failed(text) => {
+                answers.failed += 1;
+                text
+            }
+            Outcome::Refused(text) => {
+                answers.refused += 1;
+                text
+            }
+        };
+        let message = cut(&format!("{}: {text}", answer.action));
+        answers.troubles.push(Trouble { pod: member.name().clone(), message });
+    }
+    answers.troubles.truncate(LISTED);
+    answers
+}
+
+fn commands(model: &ClusterModel, active: Option<&Proposal>, proposals: &[Proposal]) -> Vec<PodCommand> {
+    let Some(proposal) = active else {
+        let limit = if departed::is_any_doubtful(model) { limits::VIEW_AGE } else { Duration::MAX };
+        return views::read_older_than(model, limit);
+    };
+    // A failover that waits for a vote may need voters that know each other: the healing goes on meanwhile.
+    let waits = proposal.kind == Kind::Failover && proposal.commands.is_empty();
+    let proposal = proposals.iter().find(|other| waits && !other.commands.is_empty()).unwrap_or(proposal);
+    let urgent = proposal.kind == Kind::Failover || proposal.step == Stage::OpenGates;
+    if !urgent && views::too_old(model) {
+        return views::read_older_than(model, limits::VIEW_AGE);
+    }
+    let mut commands = paced(model, &proposal.commands);
+    let told: BTreeSet<PodName> = commands.iter().map(|command| command.pod.clone()).collect();
+    let looks = told.iter().filter_map(|name| look_after(model, name, &commands)).collect::<Vec<_>>();
+    commands.extend(looks);
+    let reads = views::read_older_than(model, poll(model, proposal));
+    commands.extend(reads.into_iter().filter(|read| !told.contains(&read.pod)));
+    commands
+}
+
+/// A pod is told all of it now, or nothing yet.
+fn paced(model: &ClusterModel, commands: &[PodCommand]) -> Vec<PodCommand> {
+    let ready = |command: &&PodCommand| {
+        let first = commands.iter().find(|other| other.pod == command.pod).map(|other| &other.action);
+        let member = model.by_name(&command.pod);
+        member.zip(first).is_some_and(|(member, action)| due(&member, action, model.now))
+    };
+    commands.iter().filter(ready).cloned().collect()
+}
+
+/// Whoever was told something says afterwards what is true now.
+fn look_after(model: &ClusterModel, name: &PodName, commands: &[PodCommand]) -> Option<PodCommand> {
+    let member = model.by_name(name).filter(|member| member.facts().is_some())?;
+    let looked = commands.iter().any(|command| command.pod == *name && command.action.is_reading());
+    let small = !model.large || member.alone() || views::watchers(model).iter().any(|other| other.name() == name);
+    let action = if small { Action::ReadView } else { Action::Probe };
+    (!looked).then(|| command(&member, action))
+}
+
+fn poll(model: &ClusterModel, proposal: &Proposal) -> Duration {
+    let waited = model.step_age(proposal.kind).is_some_and(|age| age > limits::PATIENCE);
+    match () {
+        () if proposal.stuck || waited => limits::POLL_WAITING,
+        () if model.large => limits::POLL_LARGE,
+        () => limits::POLL,
+    }
+}
+
+fn look_again(model: &ClusterModel, active: Option<&Proposal>, unread: bool) -> Option<Duration> {
+    match active {
+        Some(proposal) => Some(poll(model, proposal)),
+        None if unread => Some(limits::REPEAT_FAILED),
+        None if departed::is_any_doubtful(model) => Some(limits::POLL_WAITING),
+        // A node that could not tell its view is asked again.
+        None if model.members.iter().any(|member| member.pod.connected && is_mute(member)) => {
+            Some(limits::POLL_WAITING)
+        }
+        None => None,
+    }
+}
+
+/// It answers its sidecar, and did not answer us.
+fn is_mute(member: &Member) -> bool {
+    member.membership == Membership::Unknown && matches!(member.pod.valkey, Valkey::Answers(_))
+}
+
+/// What waits for its turn. A kind keeps the time it was first wanted.
+fn queued(model: &ClusterModel, proposals: &[Proposal], active: Option<&Proposal>, queue: &[Queued]) -> Vec<Queued> {
+    let active = active.map(|proposal| proposal.kind);
+    let waiting = proposals.iter().filter(|proposal| Some(proposal.kind) != active);
+    let entry = |proposal: &Proposal| {
+        let before = queue.iter().find(|queued| queued.kind == proposal.kind);
+        let since = before.map_or(model.now, |queued| queued.since);
+        Queued { kind: proposal.kind, since, why: cut(&sentence(proposal)) }
+    };
+    waiting.map(entry).collect()
+}
+
+fn plan(proposals: &[Proposal]) -> Vec<String> {
+    proposals.iter().map(|proposal| cut(&sentence(proposal))).take(LISTED).collect()
+}
+
+fn sentence(proposal: &Proposal) -> String {
+    let doing = match proposal.step {
+        Stage::AwaitPods => "waiting for the pods",
+        Stage::ReadViews => "reading every node's view",
+        Stage::Promote => "a replica takes over from a dead primary",
+        Stage::OpenGates => "letting nodes start that wait for it",
+        Stage::AssignSlots => "assigning slots",
+        Stage::MeetPrimaries => "introducing the primaries to each other",
+        Stage::Meet => "introducing the nodes to each other",
+        Stage::Replicate => "making nodes replicas",
+        Stage::Forget => "forgetting nodes that are gone",
+        Stage::Verify => "comparing every node's view",
+    };
+    let waits: Vec<String> =
+        proposal.waits.iter().chain(proposal.blocked.iter().map(|(_, text)| text)).cloned().collect();
+    match waits.is_empty() {
+        true => format!("{}: {doing}", word(proposal.kind)),
+        false => format!("{}: {doing}; waiting for: {}", word(proposal.kind), listed(&waits)),
+    }
+}
+
+/// Begin and end of an orchestration.
+fn events(model: &ClusterModel, after: Option<&Orchestration>, formed: bool) -> Vec<Event> {
+    let before = model.running;
+    let same = before.map(|running| &running.id) == after.map(|running| &running.id);
+    let ended = before.filter(|_| !same).map(|running| ended(running, after, formed, model.now));
+    let begun = after.filter(|_| !same).map(begun);
+    ended.into_iter().chain(begun).collect()
+}
+
+fn begun(running: &Orchestration) -> Event {
+    let (reason, message) = match running.kind {
+        Kind::Failover => ("FailoverStarted", "a primary is down; a replica takes over"),
+        Kind::Form => ("FormationStarted", "the nodes become a cluster"),
+        Kind::Heal => ("HealStarted", "the nodes become a whole cluster again"),
+    };
+    Event { about: running.id.clone(), warning: running.kind == Kind::Failover, reason, message: message.to_owned() }
+}
+
+fn ended(running: &Orchestration, after: Option<&Orchestration>, formed: bool, now: Timestamp) -> Event {
+    let took = limits::age(now, running.started_at).as_millis();
+    let (reason, what) = match (running.kind, after) {
+        (_, Some(next)) if next.kind == Kind::Failover => ("Interrupted", "makes way for a failover"),
+        (Kind::Form, _) if !formed => {
+            ("Interrupted", "a node was replaced while the cluster was formed; it is healed first")
+        }
+        (Kind::Form, _) => ("Formed", "every node sees the same cluster with all slots covered"),
+        (Kind::Failover, _) => ("FailoverDone", "every shard has a primary again"),
+        (Kind::Heal, _) => ("Healed", "the nodes were brought together again"),
+    };
+    Event { about: running.id.clone(), warning: false, reason, message: format!("{what} (after {took} ms)") }
+}

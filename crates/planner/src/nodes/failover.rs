@@ -1,0 +1,286 @@
+//! Failover: a primary is dead by the word of the sidecar beside it (or gone by the cluster's), and the best replica takes over
+//! by vote. Never while the primary answers, never without a vote. Pure.
+
+use super::action::{Action, FailoverMode, PodCommand};
+use super::candidates::{candidates, continuous};
+use super::cluster_model::{ClusterModel, Member};
+use super::limits::{self, age};
+use super::node_failures::{self, Certainty, NodeFailure};
+use super::observation::{Answered, Outcome};
+use super::proposal::{Proposal, command};
+use super::record::{Kind, Stage};
+use super::{departed, gates};
+use api::conditions::Reason;
+use std::collections::BTreeMap;
+use topology::{NodeId, Role, SlotSet};
+
+/// What is to be done about one failure.
+enum Verdict {
+    Do(PodCommand),
+    Wait(String),
+    Blocked(Reason, String),
+}
+
+pub(crate) fn propose(model: &ClusterModel) -> Option<Proposal> {
+    // Nobody is left to fail over to; what is to be done then is said by the healing.
+    if model.emptied {
+        return None;
+    }
+    let owners = model.ownership();
+    let lacking = (owners.len() / 2 + 1).saturating_sub(voters(model));
+    let failures = owners.keys().filter_map(|id| node_failures::failure(model, id, owners.len()));
+    // While enough are left to vote, they agree among themselves what has failed.
+    let lost = lacking > unheard_voters(model);
+    let failures = failures.filter(|failure| failure.certainty != Certainty::Suspected || lost).collect::<Vec<_>>();
+    if failures.is_empty() {
+        return None;
+    }
+    let proposal = judged(model, failures, lacking, owners.len());
+    Some(if successor_may_be_unread(model) { reading(model, proposal, &owners) } else { proposal })
+}
+
+fn judged<'a>(model: &ClusterModel<'a>, failures: Vec<NodeFailure<'a>>, mut lacking: usize, owners: usize) -> Proposal {
+    let mut proposal = Proposal::new(Kind::Failover, Stage::Promote, Vec::new());
+    for failure in ordered(model, failures) {
+        let verdict = verdict(model, &failure, &mut lacking, owners);
+        add(&mut proposal, patiently(model, &failure, verdict));
+    }
+    proposal.stuck = proposal.commands.is_empty() && proposal.waits.is_empty();
+    proposal
+}
+
+/// A container that only starts again is nothing to be called lost.
+fn patiently(model: &ClusterModel, failure: &NodeFailure, verdict: Verdict) -> Verdict {
+    let seen = failure.since.filter(|_| failure.certainty == Certainty::Certain && failure.pod.is_some());
+    match verdict {
+        Verdict::Blocked(..) if seen.is_some_and(|since| age(model.now, since) < limits::RESTART) => {
+            Verdict::Wait(format!("{} to start again", name(model, failure)))
+        }
+        verdict => verdict,
+    }
+}
+
+/// Nothing is done before the views are read, and what was said to be blocked stays said, unless the one that is unread may be
+/// what it waits for.
+fn reading(model: &ClusterModel, judged: Proposal, owners: &BTreeMap<NodeId, SlotSet>) -> Proposal {
+    let unread = model.members.iter().filter(|member| member.is(Role::Primary) && member.view().is_none());
+    let new = unread.filter_map(Member::id).any(|id| !owners.contains_key(id));
+    let blocked = if new { Vec::new() } else { judged.blocked };
+    let stuck = judged.stuck && !blocked.is_empty();
+    Proposal { blocked, stuck, ..Proposal::new(Kind::Failover, Stage::ReadViews, Vec::new()) }
+}
+
+/// A replica that took over a moment ago would be overlooked.
+fn successor_may_be_unread(model: &ClusterModel) -> bool {
+    let primaries = model.members.iter().filter(|member| member.is(Role::Primary));
+    !model.large && primaries.into_iter().any(|member| !member.alone() && member.view().is_none())
+}
+
+fn add(proposal: &mut Proposal, verdict: Verdict) {
+    match verdict {
+        Verdict::Do(command) => {
+            if matches!(command.action, Action::OpenGate(..)) && proposal.commands.is_empty() {
+                proposal.step = Stage::OpenGates;
+            }
+            proposal.commands.push(command);
+        }
+        Verdict::Wait(text) => proposal.waits.push(text),
+        Verdict::Blocked(reason, text) => proposal.blocked.push((reason, text)),
+    }
+}
+
+/// Primaries with slots that answer and know others: only they vote.
+fn voters(model: &ClusterModel) -> usize {
+    model.owners().iter().filter(|owner| owner.is(Role::Primary) && !owner.alone()).count()
+}
+
+/// Primaries that the others hear and we do not.
+fn unheard_voters(model: &ClusterModel) -> usize {
+    let dead = |id: &NodeId| node_failures::certain(model, id).is_some();
+    let unheard = |id: &&NodeId| model.by_id(id).is_none() && !dead(id) && departed::answers_somewhere(model, id);
+    model.ownership().keys().filter(unheard).count()
+}
+
+/// Those that no living replica can stand in for come first: if gates must be opened for a majority, they are the ones.
+fn ordered<'a>(model: &ClusterModel<'a>, mut failures: Vec<NodeFailure<'a>>) -> Vec<NodeFailure<'a>> {
+    failures.sort_by_key(|failure| (!continuous(model, failure).is_empty(), failure.id.clone()));
+    failures
+}
+
+fn verdict(model: &ClusterModel, failure: &NodeFailure, lacking: &mut usize, owners: usize) -> Verdict {
+    let waiting = failure.pod.zip(failure.boot);
+    let with_data = waiting.filter(|(_, boot)| boot.has_data);
+    if let Some((member, boot)) = waiting
+        && (gates::replaced(model, boot) || !gates::was_owner(boot))
+    {
+        return Verdict::Do(gates::open(&member, "another node owns its slots now"));
+    }
+    if let Some((member, _)) = with_data.filter(|(member, _)| !objected(member))
+        && (continuous(model, failure).is_empty() || *lacking > 0)
+    {
+        *lacking = lacking.saturating_sub(1);
+        return Verdict::Do(gates::open(
+            &member,
+            "no replica has more of the data, or too few primaries are left to vote",
+        ));
+    }
+    if *lacking > 0 && *lacking <= unheard_voters(model) {
+        return Verdict::Wait(format!("the sidecars of more primaries, to fail {} over", name(model, failure)));
+    }
+    if *lacking > 0 {
+        return Verdict::Blocked(Reason::MajorityLost, majority_text(model, failure, owners));
+    }
+    // A suspicion comes here when gates were opened for the votes it lacked: the voters have their say first.
+    let election = model.step_age(Kind::Failover).is_none_or(|age| age < limits::ELECTION_FIRST);
+    if failure.certainty == Certainty::Suspected || failure.certainty == Certainty::Outvoted && election {
+        return Verdict::Wait(format!("the cluster's own election for {}", name(model, failure)));
+    }
+    promote(model, failure)
+}
+
+/// Its sidecar refused to let it through: a replica that answers has more than this node would load.
+fn objected(member: &Member) -> bool {
+    let answer = member.pod.answer.as_ref().filter(|answer| matches!(answer.action, Action::OpenGate(..)));
+    answer.is_some_and(|answer| matches!(answer.outcome, Outcome::Refused(_)))
+}
+
+fn promote(model: &ClusterModel, failure: &NodeFailure) -> Verdict {
+    let all = candidates(model, failure);
+    // Valkey holds its own elections back for a copy that is too old, and a forced one would not.
+    let able = if may_bring_more(model, failure) { continuous(model, failure) } else { all.clone() };
+    let next = able.iter().find(|candidate| !tried(model, failure, candidate));
+    match next {
+        Some(best) => Verdict::Do(command(best, Action::Failover(FailoverMode::Force))),
+        None if !able.is_empty() => Verdict::Wait(vote_text(model, failure, &able)),
+        None if !all.is_empty() => only_older(model, failure, &all),
+        None => no_candidate(model, failure),
+    }
+}
+
+/// It has a volume and was not seen to come back without it.
+fn may_bring_more(model: &ClusterModel, failure: &NodeFailure) -> bool {
+    model.target.persistent && failure.boot.is_none() && departed::successor(model, &failure.id).is_none()
+}
+
+/// Of a primary whose end nobody saw, Valkey may know more: it elects by itself whoever followed it long enough.
+fn only_older(model: &ClusterModel, failure: &NodeFailure, candidates: &[Member]) -> Verdict {
+    let patient = model.step_age(Kind::Failover).is_none_or(|age| age < limits::PATIENCE);
+    match failure.since {
+        None if patient => Verdict::Wait(format!("the cluster's own election for {}", name(model, failure))),
+        _ => Verdict::Blocked(Reason::OnlyOlderCopy, older_text(model, failure, candidates)),
+    }
+}
+
+fn no_candidate(model: &ClusterModel, failure: &NodeFailure) -> Verdict {
+    let unheard = model.unheard();
+    let others_unheard = unheard.iter().any(|pod| failure.pod.is_none_or(|member| member.name() != pod));
+    match failure.pod.zip(failure.boot) {
+        // It has no data and nobody else has: there is nothing left to protect.
+        Some((member, _)) if !others_unheard && known_replicas_are_gone(model, failure) => {
+            Verdict::Do(gates::open(&member, "no copy of its data is left anywhere"))
+        }
+        _ if unheard.is_empty() && nobody_has_anything(model, failure) => match untried_replica(model, failure) {
+            Some(heir) => Verdict::Do(command(&heir, Action::Failover(FailoverMode::Force))),
+            None => Verdict::Wait(vote_text(model, failure, &model.replicas_of(&failure.id))),
+        },
+        _ => Verdict::Blocked(Reason::ShardLost, lost_text(model, failure)),
+    }
+}
+
+/// Its pod runs another node, and its replicas never got anything of it, as when it was replaced while the cluster was formed.
+/// Valkey lets none of them stand for election by itself.
+fn nobody_has_anything(model: &ClusterModel, failure: &NodeFailure) -> bool {
+    let replicas = model.replicas_of(&failure.id);
+    let empty = |member: &Member| member.belongs() && member.facts().is_some_and(|facts| facts.keys == 0);
+    let gone = departed::successor(model, &failure.id).is_some();
+    gone && !replicas.is_empty() && replicas.iter().all(empty)
+}
+
+fn untried_replica<'a>(model: &ClusterModel<'a>, failure: &NodeFailure) -> Option<Member<'a>> {
+    model.replicas_of(&failure.id).into_iter().find(|replica| !tried(model, failure, replica))
+}
+
+/// None of the replicas it knew is a node of any pod, running or waiting.
+fn known_replicas_are_gone(model: &ClusterModel, failure: &NodeFailure) -> bool {
+    let lives = |id: &NodeId| {
+        model.members.iter().any(|member| member.has_id(id) || departed::last_id(model, member) == Some(id))
+    };
+    failure.boot.is_some_and(|boot| !boot.known_replicas.iter().any(lives))
+}
+
+fn tried(model: &ClusterModel, failure: &NodeFailure, candidate: &Member) -> bool {
+    let pause = |outcome: &Outcome| match outcome {
+        Outcome::Done => limits::REPEAT_DONE,
+        _ => limits::FAILOVER_PAUSE,
+    };
+    let lately = attempt(candidate).is_some_and(|answer| age(model.now, answer.at) < pause(&answer.outcome));
+    candidate.pod.is_busy() || lately || voters_are_bound(model, failure)
+}
+
+/// Who granted a vote denies every other for the same primary for two node timeouts. Attempts that follow each other faster may
+/// get one vote each time, from another voter each time: after the first few, everybody gets that time.
+fn voters_are_bound(model: &ClusterModel, failure: &NodeFailure) -> bool {
+    let running = model.running.filter(|running| running.kind == Kind::Failover);
+    let first = running.is_none_or(|running| age(model.now, running.started_at) < limits::QUICK_ATTEMPTS);
+    let bound = model.target.node_timeout * 2 + limits::CLOCKS;
+    let asks = |replica: &Member| replica.pod.under_way.iter().any(|action| matches!(action, Action::Failover(_)));
+    let lately = |answer: &Answered| age(model.now, answer.at) < bound;
+    // What its sidecar refused, nobody was asked for.
+    let voted = |answer: &Answered| !matches!(answer.outcome, Outcome::Refused(_));
+    let asked = |replica: &Member| attempt(replica).is_some_and(|answer| voted(answer) && lately(answer));
+    !first && model.replicas_of(&failure.id).iter().any(|replica| asks(replica) || asked(replica))
+}
+
+fn attempt<'a>(candidate: &Member<'a>) -> Option<&'a Answered> {
+    candidate.pod.answer.as_ref().filter(|answer| matches!(answer.action, Action::Failover(_)))
+}
+
+fn name(model: &ClusterModel, failure: &NodeFailure) -> String {
+    let recorded = model.recorded_pod(&failure.id);
+    let pod = failure.pod.map(|member| member.name()).or(recorded);
+    pod.map_or_else(|| failure.id.short().to_owned(), ToString::to_string)
+}
+
+/// A primary that was reset by hand does not know the dead one, and never votes for its successor.
+fn vote_text(model: &ClusterModel, failure: &NodeFailure, candidates: &[Member]) -> String {
+    let running = model.running.filter(|running| running.kind == Kind::Failover);
+    let long = running.is_some_and(|running| age(model.now, running.started_at) > limits::VOTE);
+    let waits = format!("a replica of {} to win the vote", name(model, failure));
+    match candidates.first().filter(|_| long) {
+        Some(best) => format!(
+            "{waits}, which the other primaries did not give it so far. If they go on so, run CLUSTER FAILOVER TAKEOVER on {}: what \
+             was not replicated is then lost",
+            best.name()
+        ),
+        None => waits,
+    }
+}
+
+fn majority_text(model: &ClusterModel, failure: &NodeFailure, owners: usize) -> String {
+    format!(
+        "{} {}, and {} of {owners} primaries are left: too few to elect a successor. It goes on when they are back. If they \
+         are lost for good, run CLUSTER FAILOVER TAKEOVER on one replica of each shard: what was not replicated is then lost",
+        name(model, failure),
+        if failure.certainty == Certainty::Certain { "is down" } else { "is not heard by anybody" },
+        voters(model),
+    )
+}
+
+fn older_text(model: &ClusterModel, failure: &NodeFailure, candidates: &[Member]) -> String {
+    let names: Vec<String> = candidates.iter().map(|member| member.name().to_string()).collect();
+    format!(
+        "{} is away, and {} is not known to have followed it to the end: it may lack acknowledged writes. It goes on when {} is back; \
+         if its volume is lost, run CLUSTER FAILOVER FORCE on {}",
+        name(model, failure),
+        limits::listed(&names),
+        name(model, failure),
+        names.first().map_or("it", String::as_str),
+    )
+}
+
+fn lost_text(model: &ClusterModel, failure: &NodeFailure) -> String {
+    format!(
+        "{} is down and no replica of it answers. It goes on when one of them is back; if their volumes are lost, restore one",
+        name(model, failure)
+    )
+}

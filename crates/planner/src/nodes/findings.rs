@@ -1,0 +1,222 @@
+//! What is true of the cluster now, told from the same model the decision is made on. Pure.
+
+use super::cluster_model::{ClusterModel, Member, Membership};
+use super::decision::{Finding, FindingKind};
+use super::limits::{cut, listed};
+use super::node_failures;
+use super::proposal::Proposal;
+use super::views;
+use super::{departed, gates};
+use api::conditions::Reason;
+use std::collections::BTreeMap;
+use topology::{NodeId, Role, SLOTS, SlotSet};
+
+type Owners = BTreeMap<NodeId, SlotSet>;
+
+pub(crate) fn findings(model: &ClusterModel, proposals: &[Proposal]) -> Vec<Finding> {
+    let troubles = troubles(model, proposals);
+    let degraded = match troubles.first() {
+        Some((reason, _)) => {
+            let texts: Vec<String> = troubles.iter().map(|(_, text)| text.clone()).collect();
+            finding(FindingKind::Degraded, Some(true), *reason, &texts.join("; "))
+        }
+        None if !views::missing(model).is_empty() => {
+            finding(FindingKind::Degraded, None, Reason::NotHeard, "what the nodes see is being read")
+        }
+        None => finding(FindingKind::Degraded, Some(false), Reason::AsExpected, "nothing is wrong"),
+    };
+    vec![slots_covered(model), replicas_in_sync(model), views_agree(model), degraded]
+}
+
+fn finding(kind: FindingKind, status: Option<bool>, reason: Reason, message: &str) -> Finding {
+    Finding { kind, status, reason, message: cut(message) }
+}
+
+fn slots_covered(model: &ClusterModel) -> Finding {
+    let kind = FindingKind::SlotsCovered;
+    if model.members.iter().all(|member| member.facts().is_none()) {
+        return finding(kind, None, Reason::NotHeard, "no node is heard");
+    }
+    let owners = model.ownership();
+    if let Some(text) = unserved(model, &owners, |id| node_failures::failure(model, id, owners.len()).is_some()) {
+        return finding(kind, Some(false), Reason::PrimaryDown, &format!("{text} does not answer"));
+    }
+    if let Some(text) = unserved(model, &owners, |_| true) {
+        return finding(kind, None, Reason::NotHeard, &format!("{text} is not heard, and nobody calls it failed"));
+    }
+    let missing = u32::from(SLOTS) - owners.values().map(SlotSet::count).sum::<u32>().min(u32::from(SLOTS));
+    match missing {
+        0 => finding(kind, Some(true), Reason::AllSlotsCovered, "all 16384 slots have an owner"),
+        _ if model.recorded.is_empty() => {
+            finding(kind, Some(false), Reason::NotFormed, "the cluster is not formed yet")
+        }
+        _ => finding(kind, Some(false), Reason::SlotsMissing, &format!("{missing} of 16384 slots have no owner")),
+    }
+}
+
+/// The primaries that do not answer us and of which this is true, by their slots.
+fn unserved(model: &ClusterModel, owners: &Owners, such: impl Fn(&NodeId) -> bool) -> Option<String> {
+    let silent = owners.iter().filter(|(id, _)| model.by_id(id).is_none() && such(id));
+    let slots: Vec<String> = silent.map(|(_, slots)| slots.to_string()).collect();
+    (!slots.is_empty()).then(|| format!("the primary of slots {}", listed(&slots)))
+}
+
+fn replicas_in_sync(model: &ClusterModel) -> Finding {
+    let kind = FindingKind::ReplicasInSync;
+    let owners = model.owners();
+    if owners.is_empty() {
+        return finding(kind, None, Reason::NotFormed, "the cluster is not formed yet");
+    }
+    let short = owners.iter().filter_map(|owner| shortage(model, owner)).collect::<Vec<_>>();
+    let syncing = replicas(model).filter(|member| !in_sync(member)).map(|member| member.name().to_string());
+    let syncing: Vec<String> = syncing.collect();
+    if !short.is_empty() {
+        return finding(
+            kind,
+            Some(false),
+            Reason::ReplicasMissing,
+            &format!("replicas are missing: {}", listed(&short)),
+        );
+    }
+    match syncing.is_empty() {
+        true => {
+            finding(kind, Some(true), Reason::AllReplicasInSync, "every shard has its replicas and they have all data")
+        }
+        false => finding(kind, Some(false), Reason::ReplicasSyncing, &format!("not in sync: {}", listed(&syncing))),
+    }
+}
+
+fn shortage(model: &ClusterModel, owner: &Member) -> Option<String> {
+    let have = owner.id().map(|id| model.replicas_of(id).len()).unwrap_or_default();
+    let wanted = model.target.replicas_per_master;
+    (have < wanted).then(|| format!("{} has {have} of {wanted}", owner.name()))
+}
+
+fn replicas<'p>(model: &'p ClusterModel) -> impl Iterator<Item = &'p Member<'p>> {
+    model.members.iter().filter(|member| member.is(Role::Replica))
+}
+
+pub(crate) fn in_sync(member: &Member) -> bool {
+    member.facts().is_some_and(|facts| facts.primary_link_up && !facts.loading)
+}
+
+fn views_agree(model: &ClusterModel) -> Finding {
+    let kind = FindingKind::ViewsAgree;
+    let doubts = view_doubts(model);
+    match doubts.is_empty() {
+        true => finding(kind, Some(true), Reason::ViewsEqual, "every node sees the same cluster"),
+        false => finding(kind, Some(false), Reason::ViewsDiffer, &listed(&doubts)),
+    }
+}
+
+fn view_doubts(model: &ClusterModel) -> Vec<String> {
+    let mut doubts = Vec::new();
+    let unheard: Vec<String> = model.unheard().iter().map(ToString::to_string).collect();
+    if !unheard.is_empty() {
+        doubts.push(format!("not heard: {}", listed(&unheard)));
+    }
+    let unread: Vec<String> = views::missing(model).iter().map(|member| member.name().to_string()).collect();
+    if !unread.is_empty() {
+        doubts.push(format!("views to be read: {}", listed(&unread)));
+    }
+    if !model.map.agrees() || !model.map.conflicts().is_empty() || !digests_agree(model) {
+        doubts.push("the nodes do not agree who owns which slots".to_owned());
+    }
+    doubts.extend(unsettled(model));
+    doubts
+}
+
+fn digests_agree(model: &ClusterModel) -> bool {
+    let mut digests =
+        model.members.iter().filter(|member| member.membership == Membership::Ours).filter_map(Member::facts);
+    let first = digests.next().map(|facts| &facts.summary.slots_digest);
+    digests.all(|facts| Some(&facts.summary.slots_digest) == first)
+}
+
+/// Nodes that do not yet see a whole cluster.
+fn unsettled(model: &ClusterModel) -> Option<String> {
+    let expected = model.members.iter().filter(|member| member.membership == Membership::Ours).count();
+    let unsettled = model.members.iter().filter(|member| {
+        member.wanted
+            && member.facts().is_some_and(|facts| {
+                let known = usize::try_from(facts.summary.known_nodes).unwrap_or_default();
+                !facts.summary.state_ok || facts.summary.failing_nodes > 0 || known < expected
+            })
+    });
+    let names: Vec<String> = unsettled.map(|member| member.name().to_string()).collect();
+    (!names.is_empty()).then(|| format!("the cluster is not whole as seen by {}", listed(&names)))
+}
+
+/// Why the cluster is not yet as it should be. Empty is verified.
+pub(crate) fn doubts(model: &ClusterModel) -> Vec<String> {
+    let mut doubts = view_doubts(model);
+    let findings = [slots_covered(model), replicas_in_sync(model)];
+    doubts.extend(findings.into_iter().filter(|finding| finding.status != Some(true)).map(|finding| finding.message));
+    doubts
+}
+
+/// What a change from outside has to solve.
+fn troubles(model: &ClusterModel, proposals: &[Proposal]) -> Vec<(Reason, String)> {
+    let mut troubles: Vec<(Reason, String)> = model.members.iter().filter_map(standing_trouble).collect();
+    troubles.extend(proposals.iter().flat_map(|proposal| proposal.blocked.clone()));
+    troubles.extend(gates::blocked(model));
+    troubles.extend(strangers(model));
+    troubles.extend(model.map.ids().filter_map(|id| outliving(model, id)));
+    troubles.extend(unsupported(model));
+    troubles.sort();
+    troubles.dedup();
+    troubles
+}
+
+pub(crate) fn standing_trouble(member: &Member) -> Option<(Reason, String)> {
+    let (name, id) = (member.name(), member.id()?.short());
+    match member.membership {
+        Membership::Foreign => Some((
+            Reason::ForeignNode,
+            format!(
+                "{name} runs node {id}, which never belonged to this cluster and has data, slots or acquaintances of its own; it is \
+                 left alone: give the pod its own volume back, or an empty one"
+            ),
+        )),
+        Membership::Duplicate => Some((
+            Reason::DuplicateNode,
+            format!(
+                "{name} and another pod both run node {id}: one has a copy of the other's volume; give it an empty one"
+            ),
+        )),
+        _ => None,
+    }
+}
+
+/// Nodes of nobody's pods that some node knows.
+fn strangers(model: &ClusterModel) -> Option<(Reason, String)> {
+    if !model.unheard().is_empty() || !views::missing(model).is_empty() {
+        return None;
+    }
+    let unknown = departed::unknown_ids(model).into_iter().filter(|id| departed::successor(model, id).is_none());
+    let ids: Vec<String> = unknown.map(|id| id.short().to_owned()).collect();
+    let text = format!(
+        "the nodes know {}, which is in no pod of this cluster; it is left alone: if it is a leftover, run CLUSTER FORGET for it",
+        listed(&ids)
+    );
+    (!ids.is_empty()).then_some((Reason::UnknownNode, text))
+}
+
+/// A process that outlived its pod, as when its kubelet is dead and the pod was deleted by force.
+fn outliving(model: &ClusterModel, id: &NodeId) -> Option<(Reason, String)> {
+    let address = departed::still_runs_at(model, id)?;
+    let text = format!(
+        "node {} at {address} still runs although its pod was deleted, and nobody takes its place while it does: end it, or the machine \
+         it runs on",
+        id.short()
+    );
+    Some((Reason::UnknownNode, text))
+}
+
+/// More or fewer shards than the cluster was formed with.
+fn unsupported(model: &ClusterModel) -> Option<(Reason, String)> {
+    let (shards, wanted) = (model.recorded.len(), model.target.masters);
+    let text =
+        format!("the cluster has {shards} shards and masterCount is {wanted}: changing that is not supported yet");
+    (shards > 0 && shards != wanted).then_some((Reason::NotSupportedYet, text))
+}

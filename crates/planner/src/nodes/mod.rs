@@ -1,0 +1,32 @@
+//! What to tell the nodes of a Valkey cluster next, and what to say about it: form, heal, fail over. Pure: no IO, no clock.
+//! The operator calls `decide` after observing, checks the result with `check_commands`, sends the commands and publishes the rest.
+
+mod action;
+mod candidates;
+mod cluster_model;
+mod decide;
+mod decision;
+mod departed;
+mod failover;
+mod findings;
+mod form;
+mod gates;
+mod heal;
+mod join;
+mod limits;
+mod mesh;
+mod node_failures;
+mod observation;
+mod proposal;
+mod record;
+mod repair;
+mod shards;
+pub mod status;
+mod views;
+
+pub use action::{Action, FailoverMode, Peer, PodCommand, Start};
+pub use decide::{decide, only_watch};
+pub use decision::{Decision, Event, Finding, FindingKind};
+pub use observation::{Answered, Boot, Following, NodeFacts, NodeObservation, Outcome, PodObservation, Target, Valkey};
+pub use record::{Answers, Kind, NodeState, Orchestration, Queued, Shard, ShardNode, Stage, Trouble};
+pub use status::NodeRecord;

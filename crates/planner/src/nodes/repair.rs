@@ -1,0 +1,81 @@
+//! Slots that nobody claims: given back to the node that lost them, or to a new one when every copy is gone for certain. Pure.
+
+use super::action::PodCommand;
+use super::cluster_model::{ClusterModel, Member, Membership};
+use super::departed;
+use super::form::grant;
+use super::limits;
+use super::proposal::Proposal;
+use super::record::{Kind, Stage};
+use api::conditions::Reason;
+use topology::{NodeId, Role, SlotSet};
+
+pub(crate) fn propose(model: &ClusterModel) -> Option<Proposal> {
+    if !model.all_answer() || !model.unheard().is_empty() {
+        return None;
+    }
+    let commands = returned(model);
+    if commands.is_empty() { lost(model) } else { Some(Proposal::new(Kind::Heal, Stage::AssignSlots, commands)) }
+}
+
+/// Slots that somebody dropped (CLUSTER RESET or DELSLOTS by hand) go back to the node that had them.
+pub(crate) fn returned(model: &ClusterModel) -> Vec<PodCommand> {
+    let open = model.covered().complement();
+    let free = model.map.unassigned();
+    let due = |member: &Member| {
+        let id = member.id()?;
+        let attributed = model.map.attributed(id).intersection(&open);
+        let recorded = recorded_slots(model, id).intersection(&free);
+        let slots = if nothing_followed(model, member) { attributed.union(&recorded) } else { recorded };
+        let able = member.belongs() && member.is(Role::Primary);
+        (able && !slots.is_empty()).then(|| grant(model, member, slots, 0))
+    };
+    model.members.iter().filter_map(due).flatten().collect()
+}
+
+fn recorded_slots(model: &ClusterModel, id: &NodeId) -> SlotSet {
+    let shard = model.recorded.iter().find(|shard| shard.primary().is_some_and(|primary| primary.node_id == *id));
+    shard.map(|shard| shard.slots.clone()).unwrap_or_default()
+}
+
+/// It has no keys and none of its replicas has: an empty shard may have its slots back.
+fn nothing_followed(model: &ClusterModel, member: &Member) -> bool {
+    let Some(facts) = member.facts() else { return false };
+    let replicas = model.replicas_of(&facts.node_id);
+    facts.keys == 0 && replicas.iter().all(|replica| replica.facts().is_some_and(|facts| facts.keys == 0))
+}
+
+/// A shard whose nodes are all replaced by new ones. Without volumes its data is gone and an empty shard takes its place;
+/// with volumes it might be restored, and a human is asked.
+fn lost(model: &ClusterModel) -> Option<Proposal> {
+    let covered = model.covered();
+    let gone = |id: &NodeId| {
+        let slots = model.map.attributed(id).difference(covered);
+        let dead = model.by_id(id).is_none() && departed::successor(model, id).is_some();
+        let copies = !model.replicas_of(id).is_empty() || departed::answers_somewhere(model, id);
+        (!slots.is_empty() && dead && !copies).then_some(slots)
+    };
+    let lost: Vec<SlotSet> = model.map.ids().filter_map(gone).collect();
+    let slots = lost.first()?;
+    let forming = model.running.is_some_and(|running| running.kind == Kind::Form) || model.recorded.is_empty();
+    if model.target.persistent && !forming {
+        return Some(Proposal::blocked(Kind::Heal, Stage::AssignSlots, vec![(Reason::ShardLost, lost_text(slots))]));
+    }
+    let step = Stage::AssignSlots;
+    let patient = model.running.filter(|running| running.kind == Kind::Heal && running.step == step);
+    if patient.is_none() || model.step_age(Kind::Heal).is_some_and(|age| age < limits::LOST_FOR) {
+        let waits = vec![format!("a copy of slots {slots} to come back, before an empty shard takes their place")];
+        return Some(Proposal::waiting(Kind::Heal, step, waits));
+    }
+    let newcomers = model.members.iter().filter(|member| member.membership == Membership::Fresh && member.wanted);
+    let grants = newcomers.zip(lost).enumerate();
+    let commands = grants.flat_map(|(index, (member, slots))| grant(model, member, slots, index)).collect();
+    Some(Proposal::new(Kind::Heal, step, commands))
+}
+
+fn lost_text(slots: &SlotSet) -> String {
+    format!(
+        "every node that had slots {slots} came back with an empty volume: restore the volume of one of them; to accept the loss, \
+         run CLUSTER ADDSLOTSRANGE for them on a node without slots"
+    )
+}

@@ -1,0 +1,173 @@
+//! Which objects to write, delete or leave, one by one. Pure; a part of `plan`.
+
+use crate::child::{ChildKey, ChildKind};
+use crate::differences::{Difference, DifferenceKind, differences};
+use crate::json;
+use crate::manifest::Manifests;
+use crate::observation::{Observation, Observed};
+use crate::ownership::{Ownership, ownership};
+use crate::report::{Report, Trouble};
+use crate::step::{Apply, Step, Why};
+use api::conditions::Reason;
+use api::names;
+use api::names::annotation::APPLIED_REVISION;
+use serde_json::{Value, json};
+
+/// Fields of a StatefulSet that the API server never lets change.
+const IMMUTABLE: [&str; 4] =
+    ["/spec/volumeClaimTemplates", "/spec/selector", "/spec/serviceName", "/spec/podManagementPolicy"];
+
+/// Steps that bring the objects to what is wanted; what stands in the way goes into the report.
+pub fn steps(manifests: &Manifests, observation: &Observation, report: &mut Report) -> Vec<Step> {
+    let mut steps: Vec<Step> =
+        manifests.iter().filter_map(|(key, manifest)| step(key, manifest, observation, report)).collect();
+    hold_back_pods(&mut steps, observation, report);
+    steps.extend(unwanted(manifests, observation));
+    steps
+}
+
+/// Pods must not start with somebody else's settings, account or DNS names.
+fn hold_back_pods(steps: &mut Vec<Step>, observation: &Observation, report: &mut Report) {
+    let name = &observation.cluster.name;
+    let needed = [
+        ChildKey::new(ChildKind::ConfigMap, names::config_map(name)),
+        ChildKey::new(ChildKind::ServiceAccount, names::service_account(name)),
+        ChildKey::new(ChildKind::Service, names::headless_service(name)),
+    ];
+    let Some(missing) = needed.iter().find(|key| !is_usable(key, observation)) else { return };
+    let before = steps.len();
+    steps.retain(|step| !matches!(step, Step::Apply(apply) if apply.key.kind == ChildKind::StatefulSet && apply.why == Why::Missing));
+    if steps.len() < before {
+        report.waiting.push(format!("StatefulSet {name} is made once {missing} is there"));
+    }
+}
+
+/// Ours, or about to be made.
+fn is_usable(key: &ChildKey, observation: &Observation) -> bool {
+    match observation.children.get(key) {
+        None => true,
+        Some(Observed::Object(live)) => {
+            let leaves = json::text(live, "/metadata/deletionTimestamp").is_some();
+            !leaves && !matches!(ownership(live, &observation.cluster), Ownership::Foreign(_))
+        }
+        Some(Observed::Unknown(_) | Observed::NotInstalled) => false,
+    }
+}
+
+fn step(key: &ChildKey, manifest: &Value, observation: &Observation, report: &mut Report) -> Option<Step> {
+    match observation.children.get(key) {
+        None => Some(apply(key, manifest, Why::Missing, Vec::new())),
+        Some(Observed::Unknown(why)) => {
+            report.trouble(Reason::ObservationFailed, format!("{key} cannot be looked at: {why}"));
+            None
+        }
+        Some(Observed::NotInstalled) => {
+            report.trouble(Reason::ObjectRefused, not_installed(key));
+            None
+        }
+        Some(Observed::Object(live)) => existing(key, manifest, live, observation, report),
+    }
+}
+
+fn not_installed(key: &ChildKey) -> String {
+    let (group, _, _) = key.kind.resource();
+    format!(
+        "{key} is wanted but this Kubernetes has no kind {} of {group}: install its CRDs or switch it off in the spec",
+        key.kind
+    )
+}
+
+fn existing(
+    key: &ChildKey,
+    manifest: &Value,
+    live: &Value,
+    observation: &Observation,
+    report: &mut Report,
+) -> Option<Step> {
+    if json::text(live, "/metadata/deletionTimestamp").is_some() {
+        report.waiting.push(format!("{key} is being deleted and will be made anew"));
+        return None;
+    }
+    match ownership(live, &observation.cluster) {
+        Ownership::Foreign(owner) => {
+            report.troubles.push(name_taken(key, &owner));
+            None
+        }
+        Ownership::Orphaned => Some(apply(key, manifest, Why::Adopted, Vec::new())),
+        Ownership::Ours => repair(key, manifest, live, observation, report),
+    }
+}
+
+fn name_taken(key: &ChildKey, owner: &str) -> Trouble {
+    let message = format!(
+        "{key} is in the way and is left alone; it belongs to {owner}. Delete or rename it, or give the ValkeyCluster another name"
+    );
+    Trouble { reason: Reason::NameTaken, message }
+}
+
+fn repair(
+    key: &ChildKey,
+    manifest: &Value,
+    live: &Value,
+    observation: &Observation,
+    report: &mut Report,
+) -> Option<Step> {
+    let found = differences(manifest, live);
+    let first = found.first()?;
+    if key.kind == ChildKind::StatefulSet && found.iter().any(is_immutable) {
+        return release(key, live);
+    }
+    if observation.altered_on_arrival.get(key) == Some(&found) {
+        report.trouble(
+            Reason::ObjectRefused,
+            format!(
+                "an admission webhook or policy changes {key} at {}: exempt the operator's objects from it",
+                first.path
+            ),
+        );
+        return None;
+    }
+    Some(apply(key, manifest, why(manifest, live, first), evictions(&found)))
+}
+
+fn is_immutable(difference: &Difference) -> bool {
+    IMMUTABLE.iter().any(|path| difference.path.starts_with(path))
+}
+
+fn release(key: &ChildKey, live: &Value) -> Option<Step> {
+    Some(Step::Release { key: key.clone(), uid: json::text(live, "/metadata/uid")?.to_owned() })
+}
+
+fn why(manifest: &Value, live: &Value, first: &Difference) -> Why {
+    let same = json::annotation(manifest, APPLIED_REVISION) == json::annotation(live, APPLIED_REVISION);
+    if same { Why::Drifted(first.path.clone()) } else { Why::Changed }
+}
+
+fn apply(key: &ChildKey, manifest: &Value, why: Why, evict: Vec<Value>) -> Step {
+    Step::Apply(Apply { key: key.clone(), manifest: manifest.clone(), why, evict })
+}
+
+/// Apply leaves what somebody else put into our lists and maps, so it is taken out first.
+fn evictions(found: &[Difference]) -> Vec<Value> {
+    let operation = |difference: &Difference| match &difference.kind {
+        DifferenceKind::Changed => None,
+        DifferenceKind::ExcessKey => Some(json!({ "op": "remove", "path": difference.path })),
+        DifferenceKind::ExcessItems(list) => Some(json!({ "op": "replace", "path": difference.path, "value": list })),
+    };
+    found.iter().filter_map(operation).collect()
+}
+
+/// Objects of ours that the spec no longer asks for.
+fn unwanted(manifests: &Manifests, observation: &Observation) -> Vec<Step> {
+    let spare = observation.children.iter().filter(|(key, _)| !manifests.contains_key(key));
+    spare.filter_map(|(key, observed)| delete(key, observed, observation)).collect()
+}
+
+fn delete(key: &ChildKey, observed: &Observed, observation: &Observation) -> Option<Step> {
+    let Observed::Object(live) = observed else { return None };
+    let gone = json::text(live, "/metadata/deletionTimestamp").is_some();
+    if gone || ownership(live, &observation.cluster) != Ownership::Ours {
+        return None;
+    }
+    Some(Step::Delete { key: key.clone(), uid: json::text(live, "/metadata/uid")?.to_owned() })
+}

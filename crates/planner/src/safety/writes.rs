@@ -1,0 +1,109 @@
+//! The rules for writes to the API server: whose objects, which pods may end, when a budget may open. Pure.
+
+use crate::child::{ChildKey, ChildKind};
+use crate::nodes::{NodeFacts, NodeObservation, NodeState, PodObservation, Valkey};
+use crate::observation::Observation;
+use crate::step::{Apply, Step};
+use api::quantity::Quantity;
+use serde_json::Value;
+use topology::{NodeId, NodeView, PodName, Role};
+
+type Verdict = Result<(), String>;
+
+/// Whether this step keeps the rules, as far as it is a write.
+pub fn check_write(step: &Step, observation: &Observation) -> Verdict {
+    match step {
+        Step::Command(_) => Ok(()),
+        Step::Apply(apply) => owned(apply, observation).and_then(|()| check_apply(apply, observation)),
+        Step::Delete { key, .. } => check_delete(key),
+        Step::Release { key, .. } => {
+            ensure(key.kind == ChildKind::StatefulSet, "only a StatefulSet is deleted without what it made")
+        }
+        Step::GrowClaim { claim, uid, storage } => grows(claim, uid, storage, observation),
+        Step::PatchPod { pod, uid, .. } => {
+            let seen = observation.pods.iter().any(|seen| seen.name == *pod && seen.uid == *uid);
+            ensure(seen, "no such pod was seen")
+        }
+    }
+}
+
+fn ensure(holds: bool, rule: &str) -> Verdict {
+    if holds { Ok(()) } else { Err(rule.to_owned()) }
+}
+
+/// What is applied belongs to this cluster and to no other.
+fn owned(apply: &Apply, observation: &Observation) -> Verdict {
+    let text = |path: &str| apply.manifest.pointer(path).and_then(Value::as_str).unwrap_or_default();
+    let cluster = &observation.cluster;
+    ensure(text("/metadata/name") == apply.key.name, "the object has another name")?;
+    ensure(text("/metadata/namespace") == cluster.namespace, "the object is in another namespace")?;
+    ensure(text("/metadata/ownerReferences/0/uid") == cluster.uid, "the object belongs to another cluster")
+}
+
+fn check_apply(apply: &Apply, observation: &Observation) -> Verdict {
+    match apply.key.kind {
+        ChildKind::StatefulSet => keeps_pods(&apply.manifest, observation),
+        ChildKind::PodDisruptionBudget => {
+            let closed = apply.manifest.pointer("/spec/minAvailable").and_then(Value::as_str) == Some("100%");
+            ensure(closed, "nothing allows anybody to evict a pod now")
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_delete(key: &ChildKey) -> Verdict {
+    ensure(key.kind != ChildKind::StatefulSet, "its pods would end with it")?;
+    ensure(key.kind != ChildKind::PodDisruptionBudget, "without it anybody may evict the pods")
+}
+
+fn grows(claim: &str, uid: &str, storage: &str, observation: &Observation) -> Verdict {
+    let seen = observation.claims.iter().find(|seen| seen.name == claim && seen.uid == uid);
+    let seen = seen.ok_or("no such volume claim was seen")?;
+    let sizes = (Quantity::parse(storage), Quantity::parse(&seen.requested));
+    ensure(matches!(sizes, (Ok(next), Ok(now)) if next > now), "a volume only grows")
+}
+
+/// No pod ends that the size leaves out, unless it is known to hold nothing.
+fn keeps_pods(manifest: &Value, observation: &Observation) -> Verdict {
+    let size = manifest.pointer("/spec/replicas").and_then(Value::as_u64).ok_or("the size is not said")?;
+    let leaves = |name: &str| PodName::from(name).ordinal().is_some_and(|ordinal| ordinal as u64 >= size);
+    let existing = observation.pods.iter().filter(|pod| leaves(&pod.name));
+    existing.map(|pod| may_end(&pod.name, &pod.uid, pod.ip.is_some(), observation)).collect::<Verdict>()?;
+    let recorded = observation.nodes.iter().flat_map(|nodes| &nodes.recorded).flat_map(|shard| &shard.nodes);
+    let mut kept = recorded.filter(|node| node.state != NodeState::Lost && leaves(node.pod.as_str()));
+    kept.next().map_or(Ok(()), |node| Err(format!("{} is on record with node {}", node.pod, node.node_id.short())))
+}
+
+/// A pod without an address never ran anything. Any other has to say itself that it holds nothing.
+fn may_end(pod: &str, uid: &str, ran: bool, observation: &Observation) -> Verdict {
+    let nodes = observation.nodes.as_ref();
+    let heard = nodes.and_then(|nodes| Some((nodes, nodes.pods.iter().find(|seen| seen.uid.as_str() == uid)?)));
+    match heard.map(|(nodes, seen)| (nodes, &seen.valkey, seen.connected)) {
+        _ if !ran => Ok(()),
+        Some((nodes, Valkey::Answers(facts), true)) => {
+            holds_nothing(facts, nodes).map_err(|why| format!("{pod} {why}"))
+        }
+        _ => Err(format!("{pod} was not heard")),
+    }
+}
+
+fn holds_nothing(facts: &NodeFacts, nodes: &NodeObservation) -> Verdict {
+    ensure(facts.summary.slots_mine == 0 && !is_given_slots(&facts.node_id, nodes), "owns slots")?;
+    ensure(facts.role == Role::Primary || primary_answers(facts, nodes), "may be the last copy of its shard")?;
+    ensure(facts.role == Role::Replica || facts.keys == 0, "holds keys that nobody else may have")
+}
+
+fn is_given_slots(id: &NodeId, nodes: &NodeObservation) -> bool {
+    let views = nodes.pods.iter().filter_map(|pod| pod.view.as_ref());
+    views.filter_map(|view: &NodeView| view.get(id)).any(|node| !node.slots.is_empty())
+}
+
+fn primary_answers(facts: &NodeFacts, nodes: &NodeObservation) -> bool {
+    let is_primary = |pod: &PodObservation| match &pod.valkey {
+        Valkey::Answers(other) => {
+            pod.connected && Some(&other.node_id) == facts.primary.as_ref() && other.summary.slots_mine > 0
+        }
+        _ => false,
+    };
+    nodes.pods.iter().any(is_primary)
+}

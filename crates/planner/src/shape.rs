@@ -1,0 +1,90 @@
+//! What the cluster shall be now, on its way to the spec. Pure; a part of `plan`. The StatefulSet follows the shape and never the
+//! spec: a smaller number in the spec must not end pods that hold data.
+
+use crate::nodes::{NodeFacts, NodeObservation, NodeState, PodObservation, Shard, Valkey};
+use crate::observation::Observation;
+use crate::pod_facts::PodFacts;
+use crate::pods;
+use manifests::{Shape, ValidatedCluster};
+use topology::{PodName, Role};
+
+/// A difference between spec and shape that stays until somebody does something about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    pub message: String,
+}
+
+/// The shape, and where it differs from the spec.
+pub fn shape(cluster: &ValidatedCluster, observation: &Observation) -> (Shape, Vec<Held>) {
+    let asked = Shape::of_spec(cluster);
+    let recorded = observation.nodes.as_ref().map(|nodes| nodes.recorded.as_slice()).unwrap_or_default();
+    let primaries = u32::try_from(recorded.len()).ok().filter(|count| *count > 0).unwrap_or(asked.primaries);
+    let needed = needed(observation);
+    let size = observation.stateful_set().map(pods::asked_for).unwrap_or_default().max(needed);
+    let replicas_per_primary = copies(recorded, size / primaries).max(asked.replicas_per_primary);
+    let pods = (primaries * (1 + replicas_per_primary)).max(needed);
+    let shape = Shape { primaries, replicas_per_primary, pods, ..asked };
+    let held = held(cluster, &shape);
+    (shape, held)
+}
+
+/// Replicas that the shards have; one too many for a moment does not count, which more pods than there are would tell.
+fn copies(recorded: &[Shard], pods_per_shard: u32) -> u32 {
+    let nodes = |shard: &Shard| shard.nodes.iter().filter(|node| node.state != NodeState::Lost).count();
+    let largest = recorded.iter().map(nodes).max().and_then(|count| u32::try_from(count).ok()).unwrap_or_default();
+    largest.min(pods_per_shard).saturating_sub(1)
+}
+
+/// The size below which a pod would end that holds something, or of which that is not known.
+fn needed(observation: &Observation) -> u32 {
+    let existing = observation.pods.iter().filter(|pod| holds_something(pod, observation.nodes.as_ref()));
+    let existing = existing.filter_map(|pod| PodName::from(pod.name.as_str()).ordinal());
+    let recorded = observation.nodes.iter().flat_map(|nodes| &nodes.recorded).flat_map(|shard| &shard.nodes);
+    let recorded = recorded.filter(|node| node.state != NodeState::Lost).filter_map(|node| node.pod.ordinal());
+    let highest = existing.chain(recorded).max();
+    highest.and_then(|ordinal| u32::try_from(ordinal + 1).ok()).unwrap_or_default()
+}
+
+/// A node that was heard and is new holds nothing, and neither does a pod whose containers never started.
+fn holds_something(pod: &PodFacts, nodes: Option<&NodeObservation>) -> bool {
+    let heard = nodes.and_then(|nodes| nodes.pods.iter().find(|seen| seen.uid.as_str() == pod.uid));
+    match heard {
+        Some(PodObservation { valkey: Valkey::Answers(facts), connected: true, .. }) => !is_new(facts),
+        _ => has_started(pod),
+    }
+}
+
+fn is_new(facts: &NodeFacts) -> bool {
+    let alone = facts.summary.known_nodes <= 1 && facts.summary.slots_mine == 0;
+    facts.role == Role::Primary && facts.keys == 0 && alone
+}
+
+fn has_started(pod: &PodFacts) -> bool {
+    pod.running || pod.containers.iter().any(|container| container.ready || container.restarts > 0)
+}
+
+fn held(cluster: &ValidatedCluster, shape: &Shape) -> Vec<Held> {
+    let (masters, replicas) = (cluster.master_count, cluster.replicas_per_master);
+    let shards = (masters != shape.primaries).then(|| {
+        let what = if masters < shape.primaries { "removing" } else { "adding" };
+        format!(
+            "spec.masterCount is {masters} and the cluster has {} shards, which it keeps: {what} shards is not supported yet; set masterCount to {0}",
+            shape.primaries
+        )
+    });
+    let copies = (replicas < shape.replicas_per_primary).then(|| {
+        format!(
+            "spec.replicasPerMaster is {replicas} and shards have {} replicas, which they keep: removing replicas is not supported yet; \
+             set replicasPerMaster to {0}",
+            shape.replicas_per_primary
+        )
+    });
+    let layout = shape.primaries * (1 + shape.replicas_per_primary);
+    let spare = (shape.pods > layout).then(|| {
+        format!(
+            "the pods from ordinal {layout} to {} stay although the spec does not ask for them: they hold data or are not heard",
+            shape.pods - 1
+        )
+    });
+    [shards, copies, spare].into_iter().flatten().map(|message| Held { message }).collect()
+}

@@ -1,0 +1,5 @@
+//! What the nodes are told, and the rules that are never broken.
+
+mod cluster;
+mod failover;
+mod safety;
