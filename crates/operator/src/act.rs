@@ -8,7 +8,7 @@ use api::names::MANAGER;
 use futures::{StreamExt, stream};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, Preconditions, PropagationPolicy};
-use planner::{Apply, ChildKey, Identity, Step, Why, differences};
+use planner::{Apply, ChildKey, Identity, Step, Why, WriteFailure, differences};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -21,6 +21,12 @@ const AT_A_TIME: usize = 8;
 pub struct Failure {
     pub step: String,
     pub error: Error,
+}
+
+impl Failure {
+    pub fn into_fact(self) -> WriteFailure {
+        WriteFailure { detail: self.error.detail(), refused: self.error.is_refusal(), step: self.step }
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -42,7 +48,7 @@ impl Error {
     }
 
     /// The namespace is being deleted and takes everything with it.
-    pub fn is_farewell(&self) -> bool {
+    pub fn is_namespace_terminating(&self) -> bool {
         let Error::Request(kube::Error::Api(status)) = self else { return false };
         let causes = status.details.iter().flat_map(|details| &details.causes);
         causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating")

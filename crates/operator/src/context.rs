@@ -1,6 +1,7 @@
 //! What all looks at clusters share: the client, the cache, the settings, and the little that is remembered from look to look.
 //! Nothing remembered here is needed for correctness: a new process starts without it.
 
+use crate::api_work::Running;
 use crate::cache::Cache;
 use crate::conduct::{Conductor, Zones};
 use crate::identity::Identities;
@@ -23,4 +24,5 @@ pub struct Context {
     pub settings: OperatorSettings,
     pub resync: Duration,
     pub recent: Recent,
+    pub api_work: Running,
 }

@@ -1,6 +1,6 @@
 //! Wires the watches of one scope to looks at its clusters, and runs until asked to stop.
 
-use crate::backoff;
+use crate::api_work::Running;
 use crate::cache::Cache;
 use crate::conduct::{Conductor, Zones};
 use crate::context::Context;
@@ -9,7 +9,7 @@ use crate::identity::Identities;
 use crate::line::{Ground, Line};
 use crate::metrics::Metrics;
 use crate::recent::Recent;
-use crate::reconcile::{Error, reconcile};
+use crate::reconcile::reconcile;
 use crate::stop::Stop;
 use crate::watch::{Guarded, Watches, name_of};
 use futures::channel::mpsc::{UnboundedReceiver, unbounded};
@@ -21,12 +21,10 @@ use kube::{Client, ResourceExt};
 use manifests::OperatorSettings;
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// Looks at different clusters at the same time; each is mostly waiting for the API server.
+/// Passes over different clusters at the same time.
 const CONCURRENCY: u16 = 16;
-/// An API server that does not answer must not hold a cluster for ever; what was begun is begun again.
-const LOOK_DEADLINE: Duration = Duration::from_secs(120);
 /// How often to say what is still waited for at the start.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -45,7 +43,7 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// Looks that are under way when the stop comes are finished first.
+    /// What is under way when the stop comes is finished first.
     pub async fn run(self, stop: Stop) {
         let cache = Arc::new(Cache::default());
         let (clusters, writer) = store();
@@ -88,9 +86,10 @@ impl Scope {
         let context = Arc::new(self.context(cache));
         let queue = requests.map(Ok::<_, Infallible>).take_until(stop.wished().boxed());
         let config = Config::default().concurrency(CONCURRENCY);
+        let finishing = context.clone();
         let known = clusters.clone();
         let (forgetting, scope) = (context.clone(), self.namespace.clone());
-        applier(|cluster, context| look(cluster, context).boxed(), after_failure, context, clusters, queue, config)
+        applier(|cluster, context| reconcile(cluster, context).boxed(), never, context, clusters, queue, config)
             .for_each(move |_| {
                 let uids = || known.state().iter().filter_map(|cluster| cluster.uid()).collect::<Vec<_>>();
                 if forgetting.recent.keep_up_to(known.len(), uids) {
@@ -102,6 +101,7 @@ impl Scope {
                 futures::future::ready(())
             })
             .await;
+        finishing.api_work.finish().await;
     }
 
     fn context(&self, cache: Arc<Cache>) -> Context {
@@ -116,25 +116,12 @@ impl Scope {
             settings: self.settings.clone(),
             resync: self.resync,
             recent: Recent::default(),
+            api_work: Running::default(),
         }
     }
 }
 
-async fn look(cluster: Arc<Guarded>, context: Arc<Context>) -> Result<Action, Error> {
-    let start = Instant::now();
-    let result = tokio::time::timeout(LOOK_DEADLINE, reconcile(cluster, context.clone())).await;
-    let result = result.unwrap_or(Err(Error::TooLong(LOOK_DEADLINE)));
-    let outcome = result.as_ref().map_or_else(Error::reason, |_| "ok");
-    context.metrics.reconciled(outcome, start.elapsed().as_secs_f64());
-    result
-}
-
-fn after_failure(cluster: Arc<Guarded>, error: &Error, context: Arc<Context>) -> Action {
-    let (failures, nodes_due) = context.recent.change(&cluster.uid().unwrap_or_default(), |memory| {
-        memory.failures = memory.failures.saturating_add(1);
-        (memory.failures, memory.decided.as_ref().and_then(|decided| decided.look_again))
-    });
-    let delay = backoff::beside_nodes(backoff::delay(failures, fastrand::f64()), nodes_due);
-    tracing::warn!(cluster = cluster.name_any(), namespace = cluster.namespace(), %error, ?delay, "trying again later");
-    Action::requeue(delay)
+/// A pass does not fail: what goes wrong at the API server is tried again by whoever asked it.
+fn never(_: Arc<Guarded>, error: &Infallible, _: Arc<Context>) -> Action {
+    match *error {}
 }

@@ -1,6 +1,7 @@
 //! The operator as a library: `main` runs it with a client of its own, tests with one that fails where they want it to.
 
 mod act;
+mod api_work;
 pub mod arguments;
 mod backoff;
 mod cache;

@@ -4,7 +4,7 @@
 use crate::cache::{ClusterName, Snapshot};
 use crate::context::Context;
 use crate::line::SidecarFacts;
-use crate::recent::{Asked, Decided, Memory};
+use crate::recent::{Asked, Memory};
 use crate::{entry, resources};
 use api::cluster::ValkeyCluster;
 use futures::future::join_all;
@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, ListParams};
-use planner::nodes::NodeObservation;
+use planner::nodes::{NodeObservation, NodeRecord};
 use planner::{
     ChildKey, ClaimFacts, CreationFailure, Identity, LineFacts, Observation, Observed, PodFacts, SidecarState,
     asked_for, expected_keys,
@@ -35,6 +35,7 @@ pub async fn observe(cluster: &ValkeyCluster, context: &Context) -> Observation 
     let memory = context.recent.of(&observation.cluster.uid);
     observation.altered_on_arrival = memory.altered_on_arrival();
     observation.pods_altered_on_arrival = memory.pods_altered_on_arrival();
+    observation.identity = memory.identity();
     look_for_children(&mut observation, cluster, context).await;
     look_for_pods(&mut observation, context).await;
     look_for_claim_failures(&mut observation, context).await;
@@ -48,8 +49,8 @@ async fn nodes_seen(observation: &Observation, cluster: &ValkeyCluster, context:
     let pods = context.conductor.seen(&observation.cluster.uid, &observation.pods, zones);
     // What this process decided last is newer than what it published.
     let decided = context.recent.of(&observation.cluster.uid).decided;
-    let told = || cluster.status.clone().map(Decided::from);
-    let Decided { shards: recorded, orchestration: running, queue, .. } = decided.or_else(told).unwrap_or_default();
+    let published = || cluster.status.as_ref().map(NodeRecord::read);
+    let NodeRecord { shards: recorded, orchestration: running, queue } = decided.or_else(published).unwrap_or_default();
     NodeObservation { pods, recorded, running, queue }
 }
 

@@ -2,8 +2,8 @@
 //! Losing it costs a request or two, never correctness.
 
 use api::cluster::ValkeyClusterStatus;
-use planner::nodes::{Decision, Event, NodeRecord, Orchestration, Queued, Shard};
-use planner::{ChildKey, CreationFailure, Difference, PodFacts};
+use planner::nodes::{Decision, Event, NodeRecord};
+use planner::{ChildKey, CreationFailure, Difference, PodFacts, SidecarIdentity};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,7 @@ pub struct Memory {
     /// The status this process wrote last, with the resource version the object has since.
     pub published: Option<(String, ValkeyClusterStatus)>,
     /// What was decided last about the nodes.
-    pub decided: Option<Decided>,
+    pub decided: Option<NodeRecord>,
     /// Events of decisions that are not told yet, the oldest first: the look that decided may have had no occasion to.
     pub untold: Vec<Event>,
     altered: BTreeMap<ChildKey, Altered<Vec<Difference>>>,
@@ -26,32 +26,12 @@ pub struct Memory {
     pub creation_failure: Option<Asked<Option<CreationFailure>>>,
     pub claim_failure: Option<Asked<Option<String>>>,
     pub lost_pods: Option<Asked<Vec<PodFacts>>>,
-    /// Failed looks in a row.
+    /// Failed attempts at the API server in a row.
     pub failures: u32,
-}
-
-/// What has to be known of the last decision to make the next.
-#[derive(Clone, Debug, Default)]
-pub struct Decided {
-    pub shards: Vec<Shard>,
-    pub orchestration: Option<Orchestration>,
-    pub queue: Vec<Queued>,
-    /// When the nodes are to be looked at again.
-    pub look_again: Option<Duration>,
-}
-
-impl From<ValkeyClusterStatus> for Decided {
-    fn from(status: ValkeyClusterStatus) -> Self {
-        let NodeRecord { shards, orchestration, queue } = NodeRecord::read(&status);
-        Self { shards, orchestration, queue, look_again: None }
-    }
-}
-
-impl From<&Decision> for Decided {
-    fn from(decision: &Decision) -> Self {
-        let Decision { shards, orchestration, queue, look_again, .. } = decision.clone();
-        Self { shards, orchestration, queue, look_again }
-    }
+    /// Nothing is tried at the API server before this.
+    retry_at: Option<Instant>,
+    /// The identity of the sidecars as it was last checked, and when it is to be checked again.
+    identity: Option<(SidecarIdentity, Instant)>,
 }
 
 /// An answer, and when it was asked for.
@@ -84,9 +64,34 @@ const HABIT: u32 = 3;
 const FORGOTTEN: Duration = Duration::from_secs(300);
 
 impl Memory {
+    pub fn wait_before_api_work(&mut self, delay: Duration) {
+        self.retry_at = Some(Instant::now() + delay);
+    }
+
+    pub fn waits_out_failure(&self) -> bool {
+        self.retry_at.is_some_and(|at| at > Instant::now())
+    }
+
+    /// Takes note of the identity; true when the next pass could not know when to check again.
+    pub fn identity_checked(&mut self, identity: SidecarIdentity, again: Duration) -> bool {
+        let overdue = self.identity.as_ref().is_none_or(|(_, due)| *due <= Instant::now());
+        self.identity = Some((identity, Instant::now() + again));
+        overdue
+    }
+
+    pub fn identity(&self) -> SidecarIdentity {
+        self.identity.as_ref().map_or(SidecarIdentity::Unknown, |(identity, _)| identity.clone())
+    }
+
+    /// How long until something is due at the API server; what is overdue is being done.
+    pub fn next_api_work(&self) -> Option<Duration> {
+        let due = self.retry_at.into_iter().chain(self.identity.as_ref().map(|(_, due)| *due));
+        due.filter_map(|at| at.checked_duration_since(Instant::now())).filter(|left| !left.is_zero()).min()
+    }
+
     /// Takes note of a decision; what it is based on and what it brings is never decided twice.
     pub fn decided(&mut self, decision: &Decision) {
-        self.decided = Some(decision.into());
+        self.decided = Some(NodeRecord::of(decision));
         self.untold.extend(decision.events.iter().cloned());
         self.untold.drain(..self.untold.len().saturating_sub(UNTOLD));
     }

@@ -34,7 +34,7 @@ pub use differences::{Difference, DifferenceKind, differences};
 pub use digest::of_text as digest;
 pub use manifest::{Manifests, child_manifests, expected_keys};
 pub use notices::{Notice, notices};
-pub use observation::{CreationFailure, Identity, Observation, Observed};
+pub use observation::{CreationFailure, Identity, Observation, Observed, SidecarIdentity, WriteFailure, WriteOutcome};
 pub use plan::{Plan, plan, validate};
 pub use pod_facts::{ContainerFacts, PodFacts};
 pub use pods::{asked_for, missing};

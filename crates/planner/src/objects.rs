@@ -4,7 +4,7 @@ use crate::child::{ChildKey, ChildKind};
 use crate::differences::{Difference, DifferenceKind, differences};
 use crate::json;
 use crate::manifest::Manifests;
-use crate::observation::{Observation, Observed};
+use crate::observation::{Observation, Observed, SidecarIdentity};
 use crate::ownership::{Ownership, ownership};
 use crate::report::{Report, Trouble};
 use crate::step::{Apply, Step, Why};
@@ -34,11 +34,17 @@ fn hold_back_pods(steps: &mut Vec<Step>, observation: &Observation, report: &mut
         ChildKey::new(ChildKind::ServiceAccount, names::service_account(name)),
         ChildKey::new(ChildKind::Service, names::headless_service(name)),
     ];
-    let Some(missing) = needed.iter().find(|key| !is_usable(key, observation)) else { return };
+    let missing = needed.iter().find(|key| !is_usable(key, observation)).map(|key| format!("{key} is there"));
+    let identity = match &observation.identity {
+        SidecarIdentity::Ready => None,
+        SidecarIdentity::Unknown => Some("the identity of its sidecars was checked".to_owned()),
+        SidecarIdentity::Waiting(_) => Some("there is an identity for its sidecars".to_owned()),
+    };
+    let Some(missing) = missing.or(identity) else { return };
     let before = steps.len();
     steps.retain(|step| !matches!(step, Step::Apply(apply) if apply.key.kind == ChildKind::StatefulSet && apply.why == Why::Missing));
     if steps.len() < before {
-        report.waiting.push(format!("StatefulSet {name} is made once {missing} is there"));
+        report.waiting.push(format!("StatefulSet {name} is made once {missing}"));
     }
 }
 

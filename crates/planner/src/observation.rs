@@ -40,6 +40,37 @@ pub struct Observation {
     pub altered_on_arrival: BTreeMap<ChildKey, Vec<Difference>>,
     /// The same of pods, by their UID: the labels and annotations that are never as we set them.
     pub pods_altered_on_arrival: BTreeMap<String, Value>,
+    pub identity: SidecarIdentity,
+    pub writes: WriteOutcome,
+}
+
+/// Whether new pods would find the certificate that their sidecars need.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum SidecarIdentity {
+    /// It is there, or comes from elsewhere.
+    #[default]
+    Ready,
+    /// This process has not checked it yet.
+    Unknown,
+    /// What it waits for.
+    Waiting(String),
+}
+
+/// What became of the writes that were planned from this observation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WriteOutcome {
+    pub tried: bool,
+    pub failures: Vec<WriteFailure>,
+}
+
+/// A write that did not come through.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WriteFailure {
+    pub step: String,
+    /// In the API server's own words.
+    pub detail: String,
+    /// The request itself is wrong: trying again without a change elsewhere is pointless.
+    pub refused: bool,
 }
 
 /// What the StatefulSet controller said last about a pod it could not make.

@@ -3,7 +3,7 @@
 
 use crate::manifest::Manifests;
 use crate::nodes::{self, Decision, FindingKind, Target};
-use crate::observation::Observation;
+use crate::observation::{Observation, SidecarIdentity, WriteFailure};
 use crate::report::{Asked, Report};
 use crate::safety;
 use crate::step::Step;
@@ -81,12 +81,29 @@ fn valid(cluster: &ValidatedCluster, observation: &Observation, mut report: Repo
     let writes =
         if report.deleting { Vec::new() } else { writes(cluster, &shape, &manifests, observation, &mut report) };
     describe_pods(cluster, &shape, &manifests, observation, &mut report, now);
-    report.pending = writes.iter().map(ToString::to_string).collect();
+    describe_writes(&writes, observation, &mut report);
+    if let SidecarIdentity::Waiting(what) = &observation.identity {
+        report.waiting.push(format!("waits for {what}"));
+    }
     let writes = if report.paused { Vec::new() } else { writes };
     // Commands first: a failover does not wait for the API server.
     let steps = commands.into_iter().map(Step::Command).chain(writes).collect();
     let steps = safe(steps, &target, observation, &mut report);
     Plan { shape: Some(shape), steps, report }
+}
+
+/// Before the writes were tried all are pending; afterwards those that failed, and refused ones are troubles that somebody has to look at.
+fn describe_writes(writes: &[Step], observation: &Observation, report: &mut Report) {
+    let outcome = &observation.writes;
+    if !outcome.tried {
+        report.pending = writes.iter().map(ToString::to_string).collect();
+        return;
+    }
+    report.pending = outcome.failures.iter().map(|failure| failure.step.clone()).collect();
+    for WriteFailure { step, detail, .. } in outcome.failures.iter().filter(|failure| failure.refused) {
+        let reason = if detail.contains("exceeded quota") { Reason::QuotaExceeded } else { Reason::ObjectRefused };
+        report.trouble(reason, format!("cannot {step}: {detail}"));
+    }
 }
 
 /// What the nodes shall be: the shape, not the spec.

@@ -18,5 +18,6 @@ mod pod_zero;
 mod process_killed;
 mod reset_primary;
 mod scaled_by_hand;
+mod scaled_down;
 mod shard_ids;
 mod spec_changed;

@@ -1,5 +1,6 @@
 //! The record of the nodes as the status holds it, and back. Pure. The words of both are the same, so JSON is the bridge.
 
+use super::decision::Decision;
 use super::record::{Orchestration, Queued, Shard};
 use api::cluster::{OrchestrationStatus, QueuedStatus, ShardStatus, ValkeyClusterStatus};
 use serde::Serialize;
@@ -14,6 +15,11 @@ pub struct NodeRecord {
 }
 
 impl NodeRecord {
+    pub fn of(decision: &Decision) -> Self {
+        let Decision { shards, orchestration, queue, .. } = decision.clone();
+        Self { shards, orchestration, queue }
+    }
+
     pub fn read(status: &ValkeyClusterStatus) -> Self {
         Self {
             shards: status.shards.iter().filter_map(translated).collect(),

@@ -1,0 +1,205 @@
+//! What a pass does at the API server: the identity of the sidecars, the writes of the plan, the status. In the background, one at a
+//! time for each cluster; when it changed something or failed, the next pass follows at once. A failure is tried again with back-off.
+
+use crate::act;
+use crate::backoff;
+use crate::cache::ClusterName;
+use crate::context::Context;
+use crate::observe::identity;
+use crate::publish::{self, publish};
+use crate::reconcile::IN_TROUBLE;
+use api::cluster::{ValkeyCluster, ValkeyClusterStatus};
+use api::conditions::Reason;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::jiff::Timestamp;
+use kube::core::error_boundary::InvalidObject;
+use manifests::{Problem, ValidatedCluster};
+use planner::{Observation, Report, SidecarIdentity, Step, WriteFailure, WriteOutcome, plan};
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::time::timeout;
+use tokio_util::task::TaskTracker;
+
+/// All requests of one cluster together. Each has a deadline of its own; this one ends what would go on for ever.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+/// Why the work ended early. Waiting for something is none of these.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error("{step} failed: {detail}")]
+    Write { step: String, detail: String, refused: bool },
+    #[error("publishing failed: {0}")]
+    Publish(#[from] publish::Error),
+    #[error("the API server did not answer all requests within {0:?}")]
+    TooLong(Duration),
+}
+
+impl Error {
+    /// For metrics.
+    fn reason(&self) -> &'static str {
+        match self {
+            Error::Write { refused: true, .. } => "refused",
+            Error::Write { refused: false, .. } => "failed",
+            Error::Publish(_) => "not_published",
+            Error::TooLong(_) => "too_long",
+        }
+    }
+}
+
+/// Which clusters have work at the API server under way.
+#[derive(Default)]
+pub struct Running {
+    clusters: Mutex<HashSet<String>>,
+    tasks: TaskTracker,
+}
+
+impl Running {
+    /// False when this cluster's work is under way.
+    fn begin(&self, uid: &str) -> bool {
+        self.clusters.lock().unwrap_or_else(PoisonError::into_inner).insert(uid.to_owned())
+    }
+
+    fn end(&self, uid: &str) {
+        self.clusters.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
+    }
+
+    /// Waits for what is under way; nothing may be begun any more.
+    pub async fn finish(&self) {
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}
+
+/// What one pass leaves to be done.
+pub struct ApiWork {
+    pub cluster: ValkeyCluster,
+    pub observation: Observation,
+    pub validated: Result<ValidatedCluster, Vec<Problem>>,
+    pub writes: Vec<Step>,
+    pub report: Report,
+}
+
+/// What became of it.
+#[derive(Default)]
+struct Done {
+    /// The next pass sees something new.
+    changed: bool,
+}
+
+impl ApiWork {
+    /// Begins, unless an earlier one is under way or a failure is waited out: a later pass plans again from what is true then.
+    pub fn start(self, context: &Arc<Context>) {
+        let uid = self.observation.cluster.uid.clone();
+        if context.recent.of(&uid).waits_out_failure() || !context.api_work.begin(&uid) {
+            return;
+        }
+        let context = context.clone();
+        let tasks = context.api_work.tasks.clone();
+        tasks.spawn(async move {
+            let started = Instant::now();
+            let name = ClusterName {
+                namespace: self.observation.cluster.namespace.clone(),
+                name: self.observation.cluster.name.clone(),
+            };
+            let result = timeout(DEADLINE, self.run(&context)).await.unwrap_or(Err(Error::TooLong(DEADLINE)));
+            let outcome = result.as_ref().map_or_else(Error::reason, |_| "ok");
+            context.metrics.reconciled(outcome, started.elapsed().as_secs_f64());
+            conclude(&result, &uid, &name, &context);
+            context.api_work.end(&uid);
+            if result.map_or(true, |done| done.changed) {
+                context.line.territory.look_at(&name);
+            }
+        });
+    }
+
+    async fn run(mut self, context: &Context) -> Result<Done, Error> {
+        let identity_changed = self.ensure_identity(context).await;
+        let failures = act::act(&self.writes, &self.observation.cluster, context).await;
+        if failures.iter().any(|failure| failure.error.is_namespace_terminating()) {
+            let uid = &self.observation.cluster.uid;
+            context.recent.change(uid, |memory| memory.wait_before_api_work(IN_TROUBLE));
+            return Ok(Done::default());
+        }
+        let wrote = !self.writes.is_empty();
+        let changed = wrote || identity_changed;
+        if self.report.deleting {
+            // Its objects are going as they should: nothing about it is news any more.
+            return Ok(Done { changed });
+        }
+        let failures: Vec<WriteFailure> = failures.into_iter().map(act::Failure::into_fact).collect();
+        let previous = latest_status(&self.cluster.metadata, self.cluster.status.as_ref(), context);
+        let known = previous.as_ref().and_then(|status| status.observed_generation);
+        if wrote && failures.is_empty() && known == self.cluster.metadata.generation {
+            // What was repaired at once is no news. The next pass, which sees the result, tells.
+            return Ok(Done { changed });
+        }
+        self.say(failures.clone(), wrote);
+        publish(&self.report, &self.observation.cluster, previous.as_ref(), context).await?;
+        failures.into_iter().next().map_or(Ok(Done { changed }), |failure| {
+            Err(Error::Write { step: failure.step, detail: failure.detail, refused: failure.refused })
+        })
+    }
+
+    /// The same plan again, now that it is known what became of its writes: only what it says is used.
+    fn say(&mut self, failures: Vec<WriteFailure>, tried: bool) {
+        if tried {
+            self.observation.writes = WriteOutcome { tried, failures };
+            let validated = self.validated.as_ref().map_err(Vec::as_slice);
+            self.report = plan(validated, &self.observation, Timestamp::now()).report;
+        }
+    }
+
+    /// True when that changes what may be planned.
+    async fn ensure_identity(&self, context: &Context) -> bool {
+        let facts = context.identities.ensure(&self.cluster, &self.observation.pods).await;
+        let identity = facts.ready.map_or_else(SidecarIdentity::Waiting, |()| SidecarIdentity::Ready);
+        let uid = &self.observation.cluster.uid;
+        let changed = identity != self.observation.identity;
+        context.recent.change(uid, |memory| memory.identity_checked(identity, facts.look_again)) || changed
+    }
+}
+
+/// Failures in a row make the next attempt wait longer.
+fn conclude(result: &Result<Done, Error>, uid: &str, name: &ClusterName, context: &Context) {
+    let Err(error) = result else { return context.recent.change(uid, |memory| memory.failures = 0) };
+    let delay = context.recent.change(uid, |memory| {
+        memory.failures = memory.failures.saturating_add(1);
+        let delay = backoff::delay(memory.failures, fastrand::f64());
+        memory.wait_before_api_work(delay);
+        delay
+    });
+    tracing::warn!(cluster = name.name, namespace = name.namespace, %error, ?delay, "trying again later");
+}
+
+/// The status in the cache may be older than the one this process wrote last.
+fn latest_status(
+    metadata: &ObjectMeta,
+    cached: Option<&ValkeyClusterStatus>,
+    context: &Context,
+) -> Option<ValkeyClusterStatus> {
+    let uid = metadata.uid.as_deref().unwrap_or_default();
+    let number = |text: &str| text.parse::<u128>().unwrap_or_default();
+    let known = number(metadata.resource_version.as_deref().unwrap_or_default());
+    let written = context.recent.of(uid).published.filter(|(version, _)| number(version) >= known);
+    written.map(|(_, status)| status).or_else(|| cached.cloned())
+}
+
+/// Stored under another schema: nothing can be done but to say so.
+pub fn report_unreadable(unreadable: InvalidObject, context: &Arc<Context>) {
+    let cluster = identity(&unreadable.metadata);
+    if !context.api_work.begin(&cluster.uid) {
+        return;
+    }
+    let context = context.clone();
+    let tasks = context.api_work.tasks.clone();
+    tasks.spawn(async move {
+        let mut report = Report { deleting: cluster.deleting, ..Report::default() };
+        report.trouble(Reason::InvalidSpec, format!("the object cannot be read: {}", unreadable.error));
+        let previous = latest_status(&unreadable.metadata, None, &context);
+        if let Err(error) = publish(&report, &cluster, previous.as_ref(), &context).await {
+            tracing::warn!(cluster = cluster.name, namespace = cluster.namespace, %error, "an unreadable object was not reported");
+        }
+        context.api_work.end(&cluster.uid);
+    });
+}

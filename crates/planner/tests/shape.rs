@@ -1,0 +1,236 @@
+//! How many pods there shall be now: never fewer than hold something, whatever the spec says.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)] // a test that cannot go on fails
+
+use api::cluster::ValkeyCluster;
+use api::conditions::Reason;
+use k8s_openapi::jiff::Timestamp;
+use manifests::OperatorSettings;
+use planner::nodes::{NodeFacts, NodeObservation, NodeState, PodObservation, Shard, ShardNode, Valkey};
+use planner::safety::check_write;
+use planner::{Apply, ChildKey, ChildKind, Identity, Observation, Observed, Plan, PodFacts, Step, Why, plan, validate};
+use serde_json::{Value, json};
+use topology::{NodeId, PodName, PodUid, Role, ShardId, SlotSet, even};
+
+const NAME: &str = "poc";
+
+fn cluster(masters: usize, replicas: usize) -> ValkeyCluster {
+    let metadata = json!({ "name": NAME, "namespace": "test", "uid": "cluster-uid", "generation": 1 });
+    let spec = json!({ "masterCount": masters, "replicasPerMaster": replicas });
+    serde_json::from_value(json!({ "metadata": metadata, "spec": spec })).unwrap()
+}
+
+fn planned(masters: usize, replicas: usize, observation: &Observation) -> Plan {
+    let settings = OperatorSettings { sidecar_image: "sidecar:1".to_owned(), line: None };
+    let validated = validate(&cluster(masters, replicas), &settings, observation).unwrap();
+    plan(Ok(&validated), observation, Timestamp::from_second(1_000).unwrap())
+}
+
+fn pods(plan: &Plan) -> u32 {
+    plan.shape.as_ref().unwrap().pods
+}
+
+/// What the StatefulSet would be told, if it is told anything.
+fn applied_size(plan: &Plan) -> Option<u64> {
+    plan.steps.iter().find_map(|step| match step {
+        Step::Apply(apply) if apply.key.kind == ChildKind::StatefulSet => apply.manifest["spec"]["replicas"].as_u64(),
+        _ => None,
+    })
+}
+
+fn name(ordinal: usize) -> String {
+    format!("{NAME}-{ordinal}")
+}
+
+fn id(ordinal: usize) -> NodeId {
+    NodeId::new(format!("{ordinal:040}"))
+}
+
+fn facts(ordinal: usize, shards: usize, slots: &[SlotSet]) -> NodeFacts {
+    let mut facts = NodeFacts { keys: 100, ..NodeFacts::fresh(id(ordinal)) };
+    facts.summary.known_nodes = 12;
+    if ordinal < shards {
+        facts.summary.slots_mine = slots[ordinal].count();
+    } else {
+        facts.role = Role::Replica;
+        facts.primary = Some(id(ordinal % shards));
+        facts.primary_link_up = true;
+    }
+    facts
+}
+
+fn heard(ordinal: usize, facts: NodeFacts) -> PodObservation {
+    let seen = PodObservation::unheard(PodName::new(name(ordinal)), PodUid::new(format!("uid-{ordinal}")));
+    PodObservation { connected: true, valkey: Valkey::Answers(facts), ..seen }
+}
+
+fn running(ordinal: usize) -> PodFacts {
+    let (name, uid, ip) = (name(ordinal), format!("uid-{ordinal}"), Some(format!("10.0.0.{ordinal}")));
+    PodFacts { name, uid, ip, running: true, ready: true, ..PodFacts::default() }
+}
+
+fn stateful_set(size: usize) -> (ChildKey, Observed) {
+    let owner = json!([{ "uid": "cluster-uid", "controller": true, "kind": "ValkeyCluster", "name": NAME }]);
+    let metadata =
+        json!({ "name": NAME, "namespace": "test", "uid": "set", "ownerReferences": owner, "generation": 1 });
+    let live = json!({ "metadata": metadata, "spec": { "replicas": size }, "status": { "observedGeneration": 1 } });
+    (ChildKey::new(ChildKind::StatefulSet, NAME), Observed::Object(live))
+}
+
+fn node(ordinal: usize, role: Role) -> ShardNode {
+    ShardNode { pod: PodName::new(name(ordinal)), node_id: id(ordinal), role, state: NodeState::Online }
+}
+
+/// A cluster that is formed: primaries first, then their replicas.
+fn formed(shards: usize, replicas: usize) -> Observation {
+    let slots = even(&SlotSet::all(), shards);
+    let size = shards * (1 + replicas);
+    let shard = |index: usize| Shard {
+        id: ShardId::new(format!("shard-{index}")),
+        slots: slots[index].clone(),
+        replication_id: None,
+        nodes: (0..=replicas)
+            .map(|copy| node(index + copy * shards, if copy == 0 { Role::Primary } else { Role::Replica }))
+            .collect(),
+    };
+    let nodes = NodeObservation {
+        pods: (0..size).map(|ordinal| heard(ordinal, facts(ordinal, shards, &slots))).collect(),
+        recorded: (0..shards).map(shard).collect(),
+        ..NodeObservation::default()
+    };
+    let identity = Identity {
+        name: NAME.into(),
+        namespace: "test".into(),
+        uid: "cluster-uid".into(),
+        generation: Some(1),
+        deleting: false,
+    };
+    Observation {
+        cluster: identity,
+        children: [stateful_set(size)].into(),
+        pods: (0..size).map(running).collect(),
+        nodes: Some(nodes),
+        ..Observation::default()
+    }
+}
+
+fn with_newcomers(mut observation: Observation, ordinals: std::ops::Range<usize>) -> Observation {
+    for ordinal in ordinals {
+        observation.pods.push(running(ordinal));
+        let new = heard(ordinal, NodeFacts::fresh(id(ordinal)));
+        observation.nodes.as_mut().unwrap().pods.push(new);
+    }
+    observation
+}
+
+#[test]
+fn a_lowered_number_of_shards_ends_no_pod_and_is_told() {
+    let plan = planned(3, 1, &formed(6, 1));
+    assert_eq!((pods(&plan), applied_size(&plan)), (12, Some(12)));
+    let told = plan.report.troubles.iter().find(|trouble| trouble.reason == Reason::NotSupportedYet).unwrap();
+    assert!(told.message.contains("masterCount is 3") && told.message.contains("6 shards"), "{}", told.message);
+}
+
+#[test]
+fn a_lowered_number_of_replicas_ends_no_pod_and_is_told() {
+    let plan = planned(3, 0, &formed(3, 2));
+    assert_eq!((pods(&plan), applied_size(&plan)), (9, Some(9)));
+    let told = plan.report.troubles.iter().find(|trouble| trouble.reason == Reason::NotSupportedYet).unwrap();
+    assert!(told.message.contains("replicasPerMaster is 0"), "{}", told.message);
+}
+
+#[test]
+fn more_replicas_are_made_at_once() {
+    assert_eq!(pods(&planned(3, 2, &formed(3, 1))), 9);
+}
+
+#[test]
+fn a_stateful_set_that_was_scaled_to_nothing_comes_back_whole() {
+    let mut observation = formed(6, 1);
+    observation.children = [stateful_set(0)].into();
+    observation.pods.clear();
+    observation.nodes.as_mut().unwrap().pods.clear();
+    assert_eq!(
+        applied_size(&planned(3, 1, &observation)),
+        Some(12),
+        "what is on record is brought back, not what the spec says"
+    );
+}
+
+#[test]
+fn pods_beyond_the_spec_that_are_new_and_heard_go_again() {
+    let mut observation = with_newcomers(formed(3, 1), 6..8);
+    observation.children = [stateful_set(8)].into();
+    assert_eq!(applied_size(&planned(3, 1, &observation)), Some(6));
+    observation.nodes.as_mut().unwrap().pods.pop();
+    assert_eq!(applied_size(&planned(3, 1, &observation)), Some(8), "the last one is not heard");
+}
+
+#[test]
+fn pods_that_never_started_hold_nothing() {
+    let mut observation = formed(3, 1);
+    observation.children = [stateful_set(8)].into();
+    let waiting = |ordinal| PodFacts { name: name(ordinal), uid: format!("uid-{ordinal}"), ..PodFacts::default() };
+    observation.pods.extend((6..8).map(waiting));
+    assert_eq!(applied_size(&planned(3, 1, &observation)), Some(6));
+}
+
+#[test]
+fn a_replica_too_many_for_a_moment_asks_for_no_more_pods() {
+    let mut observation = formed(3, 1);
+    let moved = observation.nodes.as_mut().unwrap().recorded[1].nodes.pop().unwrap();
+    observation.nodes.as_mut().unwrap().recorded[0].nodes.push(moved);
+    assert_eq!(pods(&planned(3, 1, &observation)), 6);
+}
+
+fn shrink(size: usize) -> Step {
+    let owner = json!([{ "uid": "cluster-uid" }]);
+    let metadata = json!({ "name": NAME, "namespace": "test", "ownerReferences": owner });
+    let manifest: Value = json!({ "metadata": metadata, "spec": { "replicas": size } });
+    let key = ChildKey::new(ChildKind::StatefulSet, NAME);
+    Step::Apply(Apply { key, manifest, why: Why::Changed, evict: Vec::new() })
+}
+
+fn rule(size: usize, observation: &Observation) -> String {
+    check_write(&shrink(size), observation).err().unwrap_or_default()
+}
+
+#[test]
+fn the_checker_refuses_a_smaller_stateful_set_for_each_reason_alone() {
+    assert_eq!(rule(12, &formed(6, 1)), "");
+    assert!(rule(11, &formed(6, 1)).contains("poc-11 is on record"));
+    let mut unrecorded = formed(6, 1);
+    unrecorded.nodes.as_mut().unwrap().recorded.clear();
+    assert_eq!(rule(11, &unrecorded), "", "a replica whose primary answers is no last copy");
+    assert!(rule(5, &unrecorded).contains("poc-5 owns slots"));
+    let mut primary_gone = unrecorded.clone();
+    primary_gone.nodes.as_mut().unwrap().pods.remove(5);
+    assert!(rule(11, &primary_gone).contains("last copy"));
+    let mut silent = unrecorded.clone();
+    silent.nodes.as_mut().unwrap().pods.pop();
+    assert!(rule(11, &silent).contains("was not heard"));
+    assert!(rule(11, &Observation { nodes: None, ..unrecorded }).contains("was not heard"));
+}
+
+#[test]
+fn the_checker_lets_nobody_open_the_budget_or_delete_what_holds_pods() {
+    let key = |kind| ChildKey::new(kind, NAME);
+    let refused = |step: Step| check_write(&step, &formed(3, 1)).is_err();
+    for kind in [ChildKind::StatefulSet, ChildKind::PodDisruptionBudget] {
+        assert!(refused(Step::Delete { key: key(kind), uid: "set".into() }));
+    }
+    assert!(!refused(Step::Delete { key: key(ChildKind::Service), uid: "u".into() }));
+    let metadata = json!({ "name": NAME, "namespace": "test", "ownerReferences": [{ "uid": "cluster-uid" }] });
+    let budget = |least: Value| {
+        let manifest = json!({ "metadata": metadata, "spec": { "minAvailable": least } });
+        Step::Apply(Apply { key: key(ChildKind::PodDisruptionBudget), manifest, why: Why::Changed, evict: Vec::new() })
+    };
+    assert!(refused(budget(json!(5))) && !refused(budget(json!("100%"))));
+}
+
+#[test]
+fn the_checker_lets_nothing_be_written_for_another_cluster() {
+    let mut other = formed(3, 1);
+    other.cluster.uid = "another".into();
+    assert!(check_write(&shrink(6), &other).unwrap_err().contains("another cluster"));
+}
