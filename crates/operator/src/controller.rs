@@ -2,6 +2,7 @@
 
 use crate::api_work::Running;
 use crate::cache::Cache;
+use crate::client::Clients;
 use crate::conduct::{Conductor, Zones};
 use crate::context::Context;
 use crate::health::{Health, Stage};
@@ -14,10 +15,10 @@ use crate::stop::Stop;
 use crate::watch::{Guarded, Watches, name_of};
 use futures::channel::mpsc::{UnboundedReceiver, unbounded};
 use futures::{FutureExt, StreamExt};
+use kube::ResourceExt;
 use kube::runtime::applier;
 use kube::runtime::controller::{Action, Config};
 use kube::runtime::reflector::{ObjectRef, Store, store};
-use kube::{Client, ResourceExt};
 use manifests::OperatorSettings;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -31,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// What a scope needs to run.
 #[derive(Clone)]
 pub struct Scope {
-    pub client: Client,
+    pub clients: Clients,
     /// None: all namespaces.
     pub namespace: Option<String>,
     pub line: Arc<Line>,
@@ -49,7 +50,7 @@ impl Scope {
         let (clusters, writer) = store();
         let (queue, requests) = unbounded();
         let watches = Watches {
-            client: self.client.clone(),
+            client: self.clients.watches.clone(),
             namespace: self.namespace.clone(),
             cache: cache.clone(),
             metrics: self.metrics.clone(),
@@ -106,7 +107,7 @@ impl Scope {
 
     fn context(&self, cache: Arc<Cache>) -> Context {
         Context {
-            client: self.client.clone(),
+            client: self.clients.requests.clone(),
             cache,
             line: self.line.clone(),
             conductor: Arc::new(Conductor::new(self.line.clone())),

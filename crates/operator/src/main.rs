@@ -2,7 +2,7 @@
 
 use clap::Parser;
 use operator::arguments::{Arguments, Command};
-use operator::client::client;
+use operator::client::clients;
 use operator::{install, logging, run};
 use std::io::Write;
 use std::process::ExitCode;
@@ -36,7 +36,7 @@ fn start(arguments: Arguments) -> anyhow::Result<()> {
 async fn execute(arguments: Arguments) -> anyhow::Result<()> {
     match arguments.command.unwrap_or(Command::Run) {
         Command::Crd => Ok(std::io::stdout().write_all(install::print()?.as_bytes())?),
-        Command::InstallCrds => Ok(install::install(&client().await?).await?),
-        Command::Run => Ok(run::run(client().await?, &arguments.run, run::stop_on_signal()).await?),
+        Command::InstallCrds => Ok(install::install(&clients().await?.requests).await?),
+        Command::Run => Ok(run::run(clients().await?, &arguments.run, run::stop_on_signal()).await?),
     }
 }

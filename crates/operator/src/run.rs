@@ -1,6 +1,7 @@
 //! The operator's life: answer probes, win the Lease, work, give the Lease back.
 
 use crate::arguments::RunArguments;
+use crate::client::Clients;
 use crate::controller::Scope;
 use crate::health::{Health, Stage};
 use crate::identity::{self, Identities, Own};
@@ -43,7 +44,8 @@ pub enum Error {
 }
 
 /// Runs until `stop` is wished for, or the Lease is lost, which is an error: the process must end.
-pub async fn run(client: Client, arguments: &RunArguments, stop: Stop) -> Result<(), Error> {
+pub async fn run(clients: Clients, arguments: &RunArguments, stop: Stop) -> Result<(), Error> {
+    let client = clients.requests.clone();
     open_files::allow(Limits::default().connections);
     let (health, metrics) = (Arc::new(Health::default()), Arc::new(Metrics::new()));
     let pages = Pages { health: health.clone(), metrics: metrics.clone() };
@@ -53,8 +55,8 @@ pub async fn run(client: Client, arguments: &RunArguments, stop: Stop) -> Result
     let replica = Replica::of(&client, arguments);
     let own = Own::start(client.clone(), replica.identity()?, metrics.clone());
     let (terms, line) = open_line(&replica, &own, &metrics, &stop).await?;
-    let identities = Identities::new(client.clone(), replica.identity()?, line.roster.clone(), own, metrics.clone());
-    let scopes = scopes(&replica, &health, &metrics, (&line, &identities))?;
+    let identities = Identities::new(clients.clone(), replica.identity()?, line.roster.clone(), own, metrics.clone());
+    let scopes = scopes(&replica, &clients, &health, &metrics, (&line, &identities))?;
     let duty = Duty { namespaces: arguments.scopes(), scopes, line, identities, health, metrics };
     if !arguments.leader_election {
         lead_alone(terms);
@@ -224,13 +226,14 @@ fn source(replica: &Replica<'_>, own: &Own) -> Result<Box<dyn IdentitySource>, E
 
 fn scopes(
     replica: &Replica<'_>,
+    clients: &Clients,
     health: &Arc<Health>,
     metrics: &Arc<Metrics>,
     (line, identities): (&Arc<Line>, &Arc<Identities>),
 ) -> Result<Vec<Scope>, Error> {
     let settings = settings(replica)?;
     let scope = |namespace| Scope {
-        client: replica.client.clone(),
+        clients: clients.clone(),
         namespace,
         line: line.clone(),
         identities: identities.clone(),

@@ -27,6 +27,7 @@ pub use cluster::IdentityFacts;
 pub use own::Own;
 pub use parties::{NoParties, Parties, SidecarParty};
 
+use crate::client::Clients;
 use crate::metrics::Metrics;
 use in_force::InForce;
 use kube::Client;
@@ -91,6 +92,7 @@ fn detail(error: &kube::Error) -> String {
 /// The leader's part.
 pub struct Identities {
     client: Client,
+    watch_client: Client,
     settings: Settings,
     secrets: Secrets,
     metrics: Arc<Metrics>,
@@ -105,15 +107,16 @@ pub struct Identities {
 
 impl Identities {
     pub fn new(
-        client: Client,
+        clients: Clients,
         settings: Settings,
         parties: Arc<dyn Parties>,
         own: Own,
         metrics: Arc<Metrics>,
     ) -> Arc<Self> {
         Arc::new(Self {
-            secrets: Secrets::new(client.clone(), metrics.clone()),
-            client,
+            secrets: Secrets::new(clients.requests.clone(), metrics.clone()),
+            client: clients.requests,
+            watch_client: clients.watches,
             settings,
             metrics,
             parties,

@@ -1,6 +1,7 @@
 //! For tests: identities whose API server nobody asks.
 
 use super::{Identities, NoParties, Own, Settings};
+use crate::client::Clients;
 use crate::metrics::Metrics;
 use std::sync::Arc;
 
@@ -9,5 +10,6 @@ pub fn identities() -> Arc<Identities> {
     let settings = Settings { namespace: "valkey-operator-system".into(), replica: None, built_in: true };
     let metrics = Arc::new(Metrics::new());
     let own = Own::start(client.clone(), Settings { built_in: false, ..settings.clone() }, metrics.clone());
-    Identities::new(client, settings, Arc::new(NoParties), own, metrics)
+    let clients = Clients { requests: client.clone(), watches: client };
+    Identities::new(clients, settings, Arc::new(NoParties), own, metrics)
 }

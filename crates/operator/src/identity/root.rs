@@ -8,6 +8,7 @@ use certificates::{AuthorityReport, RootPlan, RootView, authority_status, root_p
 use futures::{Stream, StreamExt};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::Api;
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt, watcher as watch};
 use pki::{Bundle, Party};
@@ -52,7 +53,8 @@ impl Identities {
     fn authority_changes(&self) -> impl Stream<Item = ()> + use<> {
         let mut known = None;
         let only = watcher::Config::default().fields(&format!("metadata.name={}", names::ROOT));
-        watch(self.authorities(), only).default_backoff().filter_map(move |event| {
+        let authorities: Api<ValkeyCA> = Api::namespaced(self.watch_client.clone(), &self.settings.namespace);
+        watch(authorities, only).default_backoff().filter_map(move |event| {
             let news = match event {
                 Ok(Event::Apply(authority) | Event::InitApply(authority)) => {
                     let generation = authority.metadata.generation;
