@@ -2,6 +2,7 @@
 
 mod backup;
 mod config_rules;
+pub mod effective;
 mod exporter;
 mod image;
 mod metadata_rules;
