@@ -7,6 +7,7 @@ mod exporter;
 mod image;
 mod metadata_rules;
 mod node_status;
+mod readable;
 mod replication;
 mod resources;
 pub(crate) mod rules;
