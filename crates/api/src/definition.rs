@@ -13,6 +13,8 @@ pub fn valkey_cluster() -> CustomResourceDefinition {
     let mut definition = marked(ValkeyCluster::crd());
     for schema in definition.spec.versions.iter_mut().filter_map(|version| version.schema.as_mut()) {
         schema.open_api_v3_schema.iter_mut().for_each(add_name_rules);
+        let spec = schema.open_api_v3_schema.iter_mut().flat_map(|root| root.properties.as_mut()?.get_mut("spec"));
+        spec.for_each(null_is_absent);
     }
     definition
 }
@@ -44,6 +46,16 @@ fn drop_unsigned_formats(schema: &mut JSONSchemaProps) {
     schema.properties.iter_mut().flat_map(|map| map.values_mut()).for_each(drop_unsigned_formats);
     if let Some(JSONSchemaPropsOrArray::Schema(items)) = schema.items.as_mut() {
         drop_unsigned_formats(items);
+    }
+}
+
+/// The API server drops a null where none is allowed: a field is there or it is not, and rules need not tell a third case.
+fn null_is_absent(schema: &mut JSONSchemaProps) {
+    schema.nullable = None;
+    schema.enum_.iter_mut().for_each(|values| values.retain(|value| !value.0.is_null()));
+    schema.properties.iter_mut().flat_map(|map| map.values_mut()).for_each(null_is_absent);
+    if let Some(JSONSchemaPropsOrArray::Schema(items)) = schema.items.as_mut() {
+        null_is_absent(items);
     }
 }
 

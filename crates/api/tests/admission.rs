@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use api::cluster::ValkeyClusterSpec;
+use api::cluster::effective::built_in;
 use kube_core::cel::Validator;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -17,9 +18,10 @@ struct Case {
     named: Option<String>,
 }
 
-/// Reading and writing the spec once fills in the defaults, as the API server does before it evaluates rules.
+/// Without nulls and with the one default of the schema, as the API server makes it before it evaluates rules.
 fn object(name: Option<&String>, spec: &Value) -> Result<Value> {
-    let spec: ValkeyClusterSpec = serde_json::from_value(spec.clone())?;
+    let mut spec: ValkeyClusterSpec = serde_json::from_value(spec.clone())?;
+    spec.master_count.get_or_insert(built_in::MASTER_COUNT);
     let name = name.map_or("try", String::as_str);
     Ok(
         json!({ "apiVersion": "valkey.io/v1alpha1", "kind": "ValkeyCluster", "metadata": { "name": name }, "spec": spec }),

@@ -41,7 +41,7 @@ struct Case {
     refused: Option<String>,
 }
 
-/// Reading and writing once fills in the defaults, as the API server does before it evaluates rules.
+/// Reading and writing once fills in the defaults of the schema, as the API server does before it evaluates rules.
 fn filled<T: DeserializeOwned + Serialize>(spec: &Value) -> Result<Value> {
     Ok(serde_json::to_value(serde_json::from_value::<T>(spec.clone())?)?)
 }

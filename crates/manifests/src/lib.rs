@@ -10,6 +10,7 @@ mod network_policy;
 mod node_settings;
 mod pod;
 mod probe;
+mod problems;
 pub mod restart;
 mod scheduling;
 mod security;
@@ -23,11 +24,12 @@ mod validated;
 mod valkey_container;
 mod volumes;
 
-pub use live::Live;
+pub use live::{Live, LiveVolume};
 pub use metadata::{live_pod_annotations, pod_annotations, pod_labels};
 pub use node_settings::node_settings;
+pub use problems::Problem;
 pub use shape::Shape;
-pub use validated::{Exporter, OperatorSettings, Problem, Storage, ValidatedCluster};
+pub use validated::{Exporter, OperatorSettings, Storage, ValidatedCluster};
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Service, ServiceAccount};

@@ -1,7 +1,7 @@
 //! What every sidecar of the cluster is told. Pure; ends up in the ConfigMap.
 
 use crate::validated::ValidatedCluster;
-use api::cluster::{Backup, Replication, ValkeyClusterSpec};
+use api::cluster::effective::{Backup, EffectiveSpec, Replication};
 use api::names;
 use api::node_settings::{NodeSettings, SETTINGS_VERSION};
 use std::collections::BTreeMap;
@@ -29,10 +29,10 @@ pub fn text(cluster: &ValidatedCluster) -> String {
 
 /// The fields of the spec in Valkey's own words, together with the user's `config`. They have no name in common:
 /// `config` is refused where a field exists.
-pub fn parameters(spec: &ValkeyClusterSpec) -> BTreeMap<String, String> {
+pub fn parameters(spec: &EffectiveSpec) -> BTreeMap<String, String> {
     let mut parameters = defaults();
     parameters.extend(spec.config.clone());
-    let fields = persistence(&spec.backup).into_iter().chain(replication(&spec.replication, spec.replicas_per_master));
+    let fields = persistence(&spec.backup).into_iter().chain(replication(&spec.replication));
     parameters.extend(fields.map(|(name, value)| (name.to_owned(), value)));
     parameters
 }
@@ -60,12 +60,10 @@ fn persistence(backup: &Backup) -> Vec<(&'static str, String)> {
     ]
 }
 
-fn replication(replication: &Replication, replicas: i32) -> Vec<(&'static str, String)> {
-    // With a single replica, one restarting pod would stop all writes of its shard.
-    let default = i32::from(replicas >= 2);
+fn replication(replication: &Replication) -> Vec<(&'static str, String)> {
     vec![
         ("repl-diskless-sync", yes_or_no(replication.diskless_sync)),
-        ("min-replicas-to-write", replication.min_replicas_to_write.unwrap_or(default).to_string()),
+        ("min-replicas-to-write", replication.min_replicas_to_write.to_string()),
         ("min-replicas-max-lag", replication.min_replicas_max_lag.to_string()),
     ]
 }

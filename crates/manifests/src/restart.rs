@@ -1,7 +1,7 @@
 //! What takes effect only when a pod is replaced, field by field. Pure. The pod template carries it, so that comparing a pod with
 //! the template names what is pending; hot parameters, labels and whatever a newer operator does differently are no part of it.
 
-use api::cluster::ValkeyClusterSpec;
+use api::cluster::effective::EffectiveSpec;
 use api::names::annotation;
 use api::node_settings::LineSettings;
 use api::parameters;
@@ -10,20 +10,21 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Field of the spec → digest of its value. A field nobody set has no entry: a later version may then know more fields
-/// without making anybody restart.
+/// Field of the spec → digest of its effective value. A field without a value has no entry: a later version may then know more
+/// fields without making anybody restart.
 pub type Inputs = BTreeMap<String, String>;
 
+pub(crate) const VALKEY_IMAGE: &str = "valkeyImage";
 const DIGEST_LENGTH: usize = 12;
 /// Pods made before they were given an identity have no such entry, and get one only by being replaced. What the Secret holds
 /// changes without a restart.
 const MOUNTED_IDENTITY: &str = "certificate and token";
 
-pub fn inputs(spec: &ValkeyClusterSpec, version: ValkeyVersion, line: Option<&LineSettings>) -> Inputs {
+pub fn inputs(spec: &EffectiveSpec, version: ValkeyVersion, line: Option<&LineSettings>) -> Inputs {
     let mut inputs = Inputs::new();
     let mut add = |field: &str, value: Option<String>| inputs.extend(value.map(|digest| (field.to_owned(), digest)));
-    add("valkeyImage", Some(digest(&(&spec.valkey_image.name, &spec.valkey_image.tag))));
-    add("sidecarImage", spec.sidecar_image.as_ref().map(|image| digest(&(&image.name, &image.tag))));
+    add(VALKEY_IMAGE, Some(image(&spec.valkey_image.name, &spec.valkey_image.tag)));
+    add("sidecarImage", spec.sidecar_image.as_ref().map(|own| image(&own.name, &own.tag)));
     add("resources", (spec.resources != Default::default()).then(|| digest(&spec.resources)));
     add("podAffinity", spec.pod_affinity.as_ref().map(digest));
     add("podAntiAffinity", spec.pod_anti_affinity.as_ref().map(digest));
@@ -40,7 +41,11 @@ pub fn inputs(spec: &ValkeyClusterSpec, version: ValkeyVersion, line: Option<&Li
     inputs
 }
 
-fn exporter(spec: &ValkeyClusterSpec) -> Option<String> {
+pub(crate) fn image(name: &str, tag: &str) -> String {
+    digest(&(name, tag))
+}
+
+fn exporter(spec: &EffectiveSpec) -> Option<String> {
     let exporter = spec.exporter.enabled.then_some(&spec.exporter)?;
     Some(digest(&(&exporter.image.name, &exporter.image.tag, &exporter.resources)))
 }

@@ -1,6 +1,6 @@
 //! Security contexts that pass the Pod Security level `restricted`, and a read-only root. Pure.
 
-use api::cluster::SecurityContext as Ids;
+use api::cluster::effective::SecurityContext as Ids;
 use k8s_openapi::api::core::v1::{Capabilities, PodSecurityContext, SeccompProfile, SecurityContext};
 
 pub fn pod(ids: &Ids) -> PodSecurityContext {

@@ -3,7 +3,7 @@
 use crate::probe::{self, Pace};
 use crate::validated::ValidatedCluster;
 use crate::{security, volumes};
-use api::cluster::Resources;
+use api::cluster::effective::Resources;
 use api::names::{container, directory, port, probe as path};
 use k8s_openapi::api::core::v1::{Container, ContainerPort, Lifecycle, LifecycleHandler, Probe, ResourceRequirements};
 

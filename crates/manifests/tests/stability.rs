@@ -2,15 +2,18 @@
 
 mod support;
 
+use api::cluster::effective::{Origin, built_in};
 use api::names::annotation;
-use manifests::{Live, ValidatedCluster, restart};
+use k8s_openapi::api::apps::v1::StatefulSet;
+use manifests::{Live, restart};
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use support::{built, case, validated};
+use support::{built, case, spec, validated};
 
 const OLD: &str = "ghcr.io/valkey-operator/sidecar:v0.1.0";
 const NEW: &str = "ghcr.io/valkey-operator/sidecar:v0.2.0";
 
-fn annotations(set: &k8s_openapi::api::apps::v1::StatefulSet) -> std::collections::BTreeMap<String, String> {
+fn annotations(set: &StatefulSet) -> std::collections::BTreeMap<String, String> {
     let template = set.spec.as_ref().and_then(|spec| spec.template.metadata.as_ref());
     template.and_then(|metadata| metadata.annotations.clone()).unwrap_or_default()
 }
@@ -22,6 +25,49 @@ fn a_newer_operator_leaves_the_pod_template_alone() {
         let after = built(&validated(spec, NEW, Some(&Live::of(&before))).unwrap()).stateful_set;
         assert_eq!(before, after, "{name}");
     }
+}
+
+/// What an operator did whose schema still held the defaults: the API server wrote them all into the object.
+#[test]
+fn an_object_that_was_stored_with_all_defaults_reads_as_if_without() {
+    let stored: Value = serde_yaml_ng::from_str(include_str!("stored.yaml")).unwrap();
+    for (name, spec) in support::cases().unwrap() {
+        let mut full = stored.clone();
+        support::merge(&mut full, &serde_json::to_value(&spec).unwrap());
+        let before = support::objects(serde_json::from_value(full).unwrap()).unwrap();
+        assert_eq!(support::objects(spec).unwrap(), before, "{name}");
+    }
+}
+
+#[test]
+fn a_tag_left_out_takes_no_cluster_to_an_older_valkey_than_it_runs() {
+    let running = |tag: &str| {
+        let before = spec(&json!({"valkeyImage": {"tag": tag}}));
+        built(&validated(before, OLD, None).unwrap()).stateful_set
+    };
+    let afterwards = |before: &StatefulSet| {
+        let after = validated(case("minimal").unwrap(), NEW, Some(&Live::of(before))).unwrap();
+        (after.valkey_image, after.origins["spec.valkeyImage.tag"])
+    };
+    let image = |tag: &str| format!("{}:{tag}", built_in::VALKEY_NAME);
+    assert_eq!(afterwards(&running("9.9.1-alpine")), (image("9.9.1-alpine"), Origin::Running));
+    assert_eq!(afterwards(&running("8.1")), (image(built_in::VALKEY_TAG), Origin::BuiltIn));
+}
+
+#[test]
+fn an_image_that_somebody_wrote_into_the_template_is_not_kept() {
+    let mut set = built(&validated(case("minimal").unwrap(), OLD, None).unwrap()).stateful_set;
+    let pod = set.spec.as_mut().unwrap().template.spec.as_mut().unwrap();
+    pod.containers[0].image = Some(format!("{}:99.1", built_in::VALKEY_NAME));
+    let after = validated(case("minimal").unwrap(), NEW, Some(&Live::of(&set))).unwrap();
+    assert_eq!(after.spec.valkey_image.tag, built_in::VALKEY_TAG);
+}
+
+#[test]
+fn the_tag_of_the_object_wins_over_the_running_one() {
+    let before = built(&validated(spec(&json!({"valkeyImage": {"tag": "9.9"}})), OLD, None).unwrap()).stateful_set;
+    let after = validated(spec(&json!({"valkeyImage": {"tag": "8.1"}})), OLD, Some(&Live::of(&before))).unwrap();
+    assert_eq!(after.spec.valkey_image.tag, "8.1");
 }
 
 #[test]
@@ -53,7 +99,7 @@ fn the_sidecar_image_of_the_spec_wins_over_all() {
 fn a_growing_volume_leaves_the_claim_template_alone_and_names_the_new_size() {
     let mut spec = case("pvc").unwrap();
     let before = built(&validated(spec.clone(), OLD, None).unwrap()).stateful_set;
-    spec.pvc.as_mut().unwrap().storage_size = "40Gi".to_owned();
+    spec.pvc.as_mut().unwrap().storage_size = Some("40Gi".to_owned());
     let grown = validated(spec, OLD, Some(&Live::of(&before))).unwrap();
     assert_eq!(grown.storage.as_ref().unwrap().size.whole_units(), 40 << 30);
     assert_eq!(built(&grown).stateful_set, before);
@@ -78,11 +124,8 @@ fn a_pod_that_does_not_say_is_not_taken_for_up_to_date() {
 
 #[test]
 fn a_parameter_that_is_hot_in_one_version_only_needs_a_restart_in_the_other() {
-    let mut spec = case("minimal").unwrap();
-    spec.config.insert("io-threads".to_owned(), "2".to_owned());
     let keys = |tag: &str| {
-        let mut spec = spec.clone();
-        spec.valkey_image.tag = tag.to_owned();
+        let spec = spec(&json!({"valkeyImage": {"tag": tag}, "config": {"io-threads": "2"}}));
         validated(spec, OLD, None).unwrap().restart_inputs.contains_key("config.io-threads")
     };
     assert!(keys("8.1.1") && !keys("9.1.2"));
@@ -121,7 +164,7 @@ fn only_the_sidecar_sees_certificate_and_token() {
 fn the_first_copy_to_a_replica_starts_at_once_unless_the_user_says_otherwise() {
     let delay = |config: &[(&str, &str)]| {
         let mut spec = case("minimal").unwrap();
-        spec.config = config.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        spec.config = Some(config.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect());
         validated(spec, OLD, None).unwrap().parameters["repl-diskless-sync-delay"].clone()
     };
     assert_eq!((delay(&[]), delay(&[("repl-diskless-sync-delay", "3")])), ("0".to_owned(), "3".to_owned()));
@@ -131,10 +174,10 @@ fn the_first_copy_to_a_replica_starts_at_once_unless_the_user_says_otherwise() {
 fn with_a_workload_api_the_sidecar_alone_has_its_socket_and_nobody_has_the_secret() {
     let cluster = support::cluster(case("minimal").unwrap());
     let mut settings = support::settings(OLD);
-    let built_in = built(&ValidatedCluster::parse(&cluster, &settings, None).unwrap()).stateful_set;
+    let built_in = built(&support::parse(&cluster, &settings, None).unwrap()).stateful_set;
     let line = settings.line.as_mut().unwrap();
     line.workload_api_socket = Some("unix:///spiffe-workload-api/spire-agent.sock".to_owned());
-    let set = built(&ValidatedCluster::parse(&cluster, &settings, None).unwrap()).stateful_set;
+    let set = built(&support::parse(&cluster, &settings, None).unwrap()).stateful_set;
     let pending = restart::pending(&annotations(&built_in), &annotations(&set));
     assert_eq!(pending, Some(["operatorMtls".to_owned()].into()));
     let pod = set.spec.unwrap().template.spec.unwrap();

@@ -2,25 +2,27 @@
 
 mod support;
 
-use api::cluster::{Storage, ValkeyClusterSpec};
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use manifests::{Problem, ValidatedCluster};
-use support::{case, cluster, settings, validated};
+use api::cluster::ValkeyClusterSpec;
+use manifests::{Live, Problem};
+use serde_json::{Value, json};
+use support::{built, case, cluster, parse, settings, spec, validated};
 
 fn problems(spec: ValkeyClusterSpec) -> Vec<Problem> {
-    ValidatedCluster::parse(&cluster(spec), &settings("sidecar:v1"), None).err().unwrap_or_default()
+    parse(&cluster(spec), &settings("sidecar:v1"), None).err().unwrap_or_default()
+}
+
+fn fields(problems: &[Problem]) -> Vec<&str> {
+    problems.iter().map(|problem| problem.field.as_str()).collect()
 }
 
 #[test]
 fn every_problem_is_named_with_its_field() {
-    let mut spec = case("exporter-serviceMonitor").unwrap();
-    spec.valkey_image.tag = "latest".to_owned();
-    spec.master_count = 2;
-    spec.replicas_per_master = -1;
-    spec.pvc = Some(Storage { storage_size: "much".to_owned(), storage_class_name: None });
-    spec.resources.limits.insert("memory".to_owned(), Quantity("1GB".to_owned()));
-    spec.exporter.service_monitor.interval = "often".to_owned();
-    let fields: Vec<String> = problems(spec).into_iter().map(|problem| problem.field).collect();
+    let spec = spec(&json!({
+        "valkeyImage": {"tag": "latest"}, "masterCount": 2, "replicasPerMaster": -1, "pvc": {"storageSize": "much"},
+        "resources": {"limits": {"memory": "1GB"}},
+        "exporter": {"enabled": true, "serviceMonitor": {"enabled": true, "interval": "often"}},
+    }));
+    let problems = problems(spec);
     let expected = [
         "spec.valkeyImage.tag",
         "spec.pvc.storageSize",
@@ -29,15 +31,49 @@ fn every_problem_is_named_with_its_field() {
         "spec.masterCount",
         "spec.replicasPerMaster",
     ];
-    assert_eq!(fields, expected);
+    assert_eq!(fields(&problems), expected);
+}
+
+#[test]
+fn rules_across_fields_hold_for_the_spec_with_its_defaults() {
+    let cases = [
+        (json!({"replication": {"minReplicasToWrite": 2}}), "spec.replication.minReplicasToWrite"),
+        (json!({"masterCount": 501}), "spec.masterCount"),
+        (
+            json!({"resources": {"requests": {"memory": "2Gi"}, "limits": {"memory": "2000Mi"}}}),
+            "spec.resources.requests.memory",
+        ),
+        (json!({"config": {"sanitize-dump-payload": "no"}}), "spec.config[sanitize-dump-payload]"),
+        (json!({"pvc": {"storageClassName": "fast"}}), "spec.pvc.storageSize"),
+    ];
+    for (fields_of_spec, expected) in cases {
+        assert_eq!(fields(&problems(spec(&fields_of_spec))), [expected], "{fields_of_spec}");
+    }
+    assert!(problems(spec(&json!({"masterCount": 500}))).is_empty());
+}
+
+#[test]
+fn volumes_cannot_come_go_or_move() {
+    let with = json!({"pvc": {"storageSize": "1Gi", "storageClassName": "fast"}});
+    let moved = json!({"pvc": {"storageSize": "1Gi", "storageClassName": "slow"}});
+    let default_class = json!({"pvc": {"storageSize": "1Gi"}});
+    let after = |before: &Value, change: &Value| {
+        let live = Live::of(&built(&validated(spec(before), "sidecar:v1", None).unwrap()).stateful_set);
+        let refused = parse(&cluster(spec(change)), &settings("sidecar:v1"), Some(&live)).err().unwrap_or_default();
+        refused.into_iter().map(|problem| problem.field).collect::<Vec<_>>()
+    };
+    assert_eq!(after(&json!({}), &with), ["spec.pvc"]);
+    assert_eq!(after(&with, &json!({})), ["spec.pvc"]);
+    assert_eq!(after(&with, &moved), ["spec.pvc.storageClassName"]);
+    assert_eq!(after(&default_class, &with), ["spec.pvc.storageClassName"]);
+    assert!(after(&with, &with).is_empty() && after(&json!({}), &json!({})).is_empty());
 }
 
 #[test]
 fn parameters_are_checked_against_the_version() {
-    let mut spec = case("minimal").unwrap();
-    for name in ["port", "maxmemroy", "slave-priority", "sanitize-dump-payload", "hz"] {
-        spec.config.insert(name.to_owned(), "1".to_owned());
-    }
+    let spec = spec(&json!({
+        "config": {"port": "1", "maxmemroy": "1", "slave-priority": "1", "sanitize-dump-payload": "1", "hz": "1"},
+    }));
     let found: Vec<String> = problems(spec).iter().map(ToString::to_string).collect();
     assert_eq!(found.len(), 4, "{found:#?}");
     assert!(
@@ -50,7 +86,7 @@ fn parameters_are_checked_against_the_version() {
 fn an_object_that_was_never_stored_is_refused() {
     let mut stray = cluster(case("minimal").unwrap());
     stray.metadata.uid = None;
-    let problems = ValidatedCluster::parse(&stray, &settings("sidecar:v1"), None).unwrap_err();
+    let problems = parse(&stray, &settings("sidecar:v1"), None).unwrap_err();
     assert_eq!(problems.len(), 1);
     assert_eq!(problems[0].field, "metadata");
 }
@@ -58,8 +94,7 @@ fn an_object_that_was_never_stored_is_refused() {
 #[test]
 fn a_shard_with_one_replica_keeps_writing_while_it_restarts() {
     let value = |replicas: i32| {
-        let mut spec = case("minimal").unwrap();
-        spec.replicas_per_master = replicas;
+        let spec = spec(&json!({"replicasPerMaster": replicas}));
         validated(spec, "sidecar:v1", None).unwrap().parameters["min-replicas-to-write"].clone()
     };
     assert_eq!((value(0), value(1), value(2)), ("0".to_owned(), "0".to_owned(), "1".to_owned()));

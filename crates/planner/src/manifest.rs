@@ -3,6 +3,7 @@
 use crate::child::{ChildKey, ChildKind};
 use crate::{digest, json};
 use api::cluster::ValkeyCluster;
+use api::cluster::effective::{self, Layers};
 use api::names;
 use api::names::annotation::{APPLIED_REVISION, POD_METADATA};
 use manifests::{Objects, Shape, ValidatedCluster};
@@ -68,9 +69,10 @@ pub fn metadata_keys(cluster: &ValidatedCluster) -> String {
 /// Every object the spec may ask for, valid or not: what has to be looked for before planning.
 pub fn expected_keys(cluster: &ValkeyCluster) -> Vec<ChildKey> {
     let name = cluster.metadata.name.as_deref().unwrap_or_default();
-    let exporter = &cluster.spec.exporter;
+    let spec = effective::resolve(Layers::of(&cluster.spec)).spec;
+    let exporter = &spec.exporter;
     let optional = [
-        (cluster.spec.read_service.enabled, ChildKey::new(ChildKind::Service, names::read_service(name))),
+        (spec.read_service.enabled, ChildKey::new(ChildKind::Service, names::read_service(name))),
         (exporter.enabled && exporter.service_monitor.enabled, ChildKey::new(ChildKind::ServiceMonitor, name)),
     ];
     let always = [

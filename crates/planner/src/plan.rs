@@ -9,6 +9,7 @@ use crate::safety;
 use crate::step::Step;
 use crate::{manifest, objects, pods, returning, shape, sidecars, storage, troubles};
 use api::cluster::ValkeyCluster;
+use api::cluster::effective::{self, EffectiveSpec, Layers};
 use api::conditions::Reason;
 use api::names::{self, port};
 use api::node_settings::NODE_TIMEOUT;
@@ -34,17 +35,19 @@ pub fn validate(
     observation: &Observation,
 ) -> Result<ValidatedCluster, Vec<Problem>> {
     let stateful_set = observation.stateful_set().and_then(|object| StatefulSet::deserialize(object).ok());
-    let live = stateful_set.map(|object| {
-        let live = Live::of(&object);
-        let storage_size = live.storage_size.clone().filter(|size| !may_follow(size, cluster, observation));
+    let live = stateful_set.as_ref().map(Live::of);
+    let running = live.as_ref().map(Live::running);
+    let effective = effective::resolve(Layers { running: running.as_ref(), ..Layers::of(&cluster.spec) });
+    let live = live.map(|live| {
+        let storage_size = live.storage_size.clone().filter(|size| !may_follow(size, &effective.spec, observation));
         Live { storage_size, ..live }
     });
-    ValidatedCluster::parse(cluster, settings, live.as_ref())
+    ValidatedCluster::parse(&cluster.metadata, effective, settings, live.as_ref())
 }
 
 /// The template's size follows the spec's upwards, once the claims have.
-fn may_follow(live_size: &str, cluster: &ValkeyCluster, observation: &Observation) -> bool {
-    let asked = cluster.spec.pvc.as_ref().and_then(|pvc| Quantity::parse(&pvc.storage_size).ok());
+fn may_follow(live_size: &str, spec: &EffectiveSpec, observation: &Observation) -> bool {
+    let asked = spec.pvc.as_ref().and_then(|pvc| Quantity::parse(&pvc.storage_size).ok());
     let grows = |asked: Quantity| Quantity::parse(live_size).is_ok_and(|size| size < asked);
     asked.is_some_and(|asked| grows(asked) && storage::all_grown(asked, &observation.pods, &observation.claims))
 }

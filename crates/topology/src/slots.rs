@@ -1,6 +1,5 @@
 //! Sets of hash slots, written as ranges. Pure.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -26,9 +25,8 @@ impl SlotRange {
 }
 
 /// Slots as the fewest ranges in ascending order. Its text is `0-5460,9000`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-#[schemars(with = "String")]
 pub struct SlotSet {
     ranges: Vec<SlotRange>,
 }

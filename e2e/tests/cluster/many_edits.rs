@@ -21,7 +21,7 @@ fn fifty_edits_without_a_pause_end_in_the_last_one() -> Result<()> {
         measurement::record(test, "50 edits", started.elapsed())?;
         edited.runs_with(3, &[("hz", "60")]).await?;
         let last = edited.ready().await?;
-        assert_eq!(last.spec.config.get("hz").map(String::as_str), Some("60"));
+        assert_eq!(last.spec.config.unwrap_or_default().get("hz").map(String::as_str), Some("60"));
         let stateful_set = test.api::<StatefulSet>().get("edited").await?;
         assert_eq!(stateful_set.labels().get("edit").map(String::as_str), Some("50"));
         for pod in edited.pods().await? {

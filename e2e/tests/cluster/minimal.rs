@@ -1,6 +1,7 @@
 //! The smallest spec there is: what it becomes, and what people and their tools read about it.
 
 use anyhow::{Context, Result};
+use api::cluster::effective::{self, Layers};
 use api::{cluster::ValkeyCluster, names, valkey_version::ValkeyVersion};
 use e2e::{Cluster, Scenario, Test, cluster, operator};
 use k8s_openapi::api::core::v1::Pod;
@@ -60,7 +61,8 @@ fn tells(minimal: &ValkeyCluster) {
 }
 
 fn version_of(cluster: &ValkeyCluster) -> String {
-    ValkeyVersion::from_tag(&cluster.spec.valkey_image.tag).expect("the schema refuses other tags").to_string()
+    let spec = effective::resolve(Layers::of(&cluster.spec)).spec;
+    ValkeyVersion::from_tag(&spec.valkey_image.tag).expect("the schema refuses other tags").to_string()
 }
 
 async fn columns(test: &Test, version: &str) -> Result<()> {

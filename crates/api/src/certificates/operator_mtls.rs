@@ -7,31 +7,17 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 /// How the certificates between the operator and this cluster's sidecars are renewed. The connection itself is always protected.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OperatorMtls {
-    /// How long a sidecar's certificate is valid: a whole number with s, m, h, d, mo or y, from 30s to 1y. Shorter is safer.
-    #[serde(default = "client_cert_validity")]
+    /// How long a sidecar's certificate is valid: a whole number with s, m, h, d, mo or y, from 30s to 1y. Shorter is safer. Default: 6h.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16), extend("x-kubernetes-validations" = validity_rules()))]
-    pub client_cert_validity: String,
-    /// The part of its life, in percent, after which a certificate is replaced: from 66 to 80.
-    #[serde(default = "rotate_before_percent")]
+    pub client_cert_validity: Option<String>,
+    /// The part of its life, in percent, after which a certificate is replaced: from 66 to 80. Default: 66.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-validations" = percent_rules()))]
-    pub rotate_before_percent: i32,
-}
-
-impl Default for OperatorMtls {
-    fn default() -> Self {
-        Self { client_cert_validity: client_cert_validity(), rotate_before_percent: rotate_before_percent() }
-    }
-}
-
-fn client_cert_validity() -> String {
-    "6h".to_owned()
-}
-
-fn rotate_before_percent() -> i32 {
-    66
+    pub rotate_before_percent: Option<i32>,
 }
 
 /// The least or most of each unit that stays between 30 seconds and a year.

@@ -10,52 +10,52 @@ use serde_json::{Value, json};
 #[serde(rename_all = "camelCase")]
 pub struct Backup {
     /// Snapshots of the whole data set (RDB).
-    #[serde(default)]
-    pub database: DatabaseSnapshots,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub database: Option<DatabaseSnapshots>,
     /// The append-only file (AOF): every write is logged.
-    #[serde(default)]
-    pub aof: AppendOnlyFile,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aof: Option<AppendOnlyFile>,
 }
 
 /// When Valkey writes a snapshot by itself.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DatabaseSnapshots {
-    /// Whether snapshots are written at the save points.
-    #[serde(default = "yes")]
-    pub enabled: bool,
+    /// Whether snapshots are written at the save points. Default: true.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
     /// Save points: pairs of seconds and changes. "3600 1 60 100" means after an hour if anything changed, after a minute if 100 keys did.
-    #[serde(default = "save_points")]
+    /// Default: 3600 1 300 100 60 10000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128), extend("x-kubernetes-validations" = save_rules()))]
-    pub save: String,
+    pub save: Option<String>,
 }
 
 /// The append-only file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AppendOnlyFile {
-    /// Whether writes are logged to the append-only file.
-    #[serde(default)]
-    pub enabled: bool,
-    /// When the log is forced to disk: always (each write), everysec (once a second) or no (when the system likes).
-    #[serde(default)]
-    pub appendfsync: AppendFsync,
-    /// The log is rewritten when it has grown by this many percent since the last rewrite; 0 switches that off.
-    #[serde(default = "rewrite_percentage")]
+    /// Whether writes are logged to the append-only file. Default: false.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
+    /// When the log is forced to disk: always (each write), everysec (once a second) or no (when the system likes). Default: everysec.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub appendfsync: Option<AppendFsync>,
+    /// The log is rewritten when it has grown by this many percent since the last rewrite; 0 switches that off. Default: 100.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-validations" = percentage_rules()))]
-    pub auto_aof_rewrite_percentage: i32,
-    /// The log is not rewritten while it is smaller than this, for example 64mb.
-    #[serde(default = "rewrite_min_size")]
+    pub auto_aof_rewrite_percentage: Option<i32>,
+    /// The log is not rewritten while it is smaller than this. Default: 64mb.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32), extend("x-kubernetes-validations" = size_rules()))]
-    pub auto_aof_rewrite_min_size: String,
+    pub auto_aof_rewrite_min_size: Option<String>,
 }
 
 /// When the append-only file is forced to disk.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum AppendFsync {
     Always,
-    #[default]
     Everysec,
     No,
 }
@@ -66,39 +66,6 @@ impl AppendFsync {
             Self::Always => "always",
             Self::Everysec => "everysec",
             Self::No => "no",
-        }
-    }
-}
-
-fn yes() -> bool {
-    true
-}
-
-fn save_points() -> String {
-    "3600 1 300 100 60 10000".to_owned()
-}
-
-fn rewrite_percentage() -> i32 {
-    100
-}
-
-fn rewrite_min_size() -> String {
-    "64mb".to_owned()
-}
-
-impl Default for DatabaseSnapshots {
-    fn default() -> Self {
-        Self { enabled: yes(), save: save_points() }
-    }
-}
-
-impl Default for AppendOnlyFile {
-    fn default() -> Self {
-        Self {
-            enabled: false,
-            appendfsync: AppendFsync::default(),
-            auto_aof_rewrite_percentage: rewrite_percentage(),
-            auto_aof_rewrite_min_size: rewrite_min_size(),
         }
     }
 }

@@ -79,7 +79,8 @@ fn alias() -> Value {
     )
 }
 
-/// Rules of the whole spec: a parameter that the chosen version does not have would keep Valkey from starting.
+/// Rules of the whole spec: a parameter that the chosen version does not have would keep Valkey from starting. With a version from
+/// elsewhere the operator says so.
 pub fn version_rules() -> Vec<Value> {
     let not_in_8 = names_where(|parameter| parameter.in_8_1.is_none());
     let not_in_9 = names_where(|parameter| parameter.in_9_1.is_none());
@@ -99,7 +100,10 @@ fn missing(applies: &str, names: &[&str], who: &str) -> Value {
     at(
         ".config",
         rule(
-            &format!("!({applies}) || !has(self.config) || !self.config.exists(k, k in {list})"),
+            &format!(
+                "!has(self.valkeyImage) || !has(self.valkeyImage.tag) || !({applies}) || !has(self.config) || \
+                 !self.config.exists(k, k in {list})"
+            ),
             &format!("config: {who} not have {}: leave it out or choose another valkeyImage.tag", names.join(", ")),
         ),
     )

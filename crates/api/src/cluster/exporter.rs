@@ -13,45 +13,35 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Exporter {
-    /// Whether the pods have the exporter container (port 9121, path /metrics).
-    #[serde(default)]
-    pub enabled: bool,
+    /// Whether the pods have the exporter container (port 9121, path /metrics). Default: false.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
     /// The exporter's image.
-    #[serde(default)]
-    pub image: ExporterImage,
-    /// CPU and memory of the exporter container.
-    #[serde(default)]
-    pub resources: Resources,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<ExporterImage>,
+    /// CPU and memory of the exporter container. Left out, it asks for 10m CPU and 32Mi of memory and may use 128Mi.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<Resources>,
     /// A ServiceMonitor for the Prometheus operator.
-    #[serde(default)]
-    pub service_monitor: ServiceMonitor,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_monitor: Option<ServiceMonitor>,
 }
 
 /// Tells the Prometheus operator to scrape the exporters.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ServiceMonitor {
-    /// Whether a ServiceMonitor is made; needs the exporter and the CRDs of the Prometheus operator.
-    #[serde(default)]
-    pub enabled: bool,
-    /// How often to scrape: a whole number with s, m, h, d, mo or y.
-    #[serde(default = "interval")]
+    /// Whether a ServiceMonitor is made; needs the exporter and the CRDs of the Prometheus operator. Default: false.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
+    /// How often to scrape: a whole number with s, m, h, d, mo or y. Default: 30s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16), extend("x-kubernetes-validations" = interval_rules()))]
-    pub interval: String,
+    pub interval: Option<String>,
     /// Labels of the ServiceMonitor, if the Prometheus looks for certain ones.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "super::metadata_rules::labels")]
-    pub labels: BTreeMap<String, String>,
-}
-
-fn interval() -> String {
-    "30s".to_owned()
-}
-
-impl Default for ServiceMonitor {
-    fn default() -> Self {
-        Self { enabled: false, interval: interval(), labels: BTreeMap::new() }
-    }
+    pub labels: Option<BTreeMap<String, String>>,
 }
 
 fn interval_rules() -> Value {

@@ -7,22 +7,23 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 /// The Valkey image. The tag must begin with the version, because the configuration is written for that version.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ValkeyImage {
-    /// Repository of the image, without a tag.
-    #[serde(default = "valkey_name")]
+    /// Repository of the image, without a tag. Default: docker.io/valkey/valkey.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 255), extend("x-kubernetes-validations" = name_rules()))]
-    pub name: String,
+    pub name: Option<String>,
     /// Tag of the image. It begins with the Valkey version, 8.1 or newer: "9.1", "9.1.2", "9.1.2-alpine", also with a digest
-    /// ("9.1.2@sha256:…"). Write it in quotes: YAML takes 8.1 for a number.
-    #[serde(default = "valkey_tag")]
+    /// ("9.1.2@sha256:…"). Write it in quotes: YAML takes 8.1 for a number. Default: 9.1.2. A cluster that runs an earlier default,
+    /// or a later version, keeps it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 255), extend("x-kubernetes-validations" = valkey_tag_rules()))]
-    pub tag: String,
+    pub tag: Option<String>,
     /// Secrets of this namespace with the registry's credentials.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
-    pub image_pull_secrets: Vec<LocalObjectReference>,
+    pub image_pull_secrets: Option<Vec<LocalObjectReference>>,
 }
 
 /// A container image.
@@ -36,55 +37,27 @@ pub struct Image {
     #[schemars(length(max = 255), extend("x-kubernetes-validations" = tag_rules()))]
     pub tag: String,
     /// Secrets of this namespace with the registry's credentials.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
-    pub image_pull_secrets: Vec<LocalObjectReference>,
+    pub image_pull_secrets: Option<Vec<LocalObjectReference>>,
 }
 
 /// The image of the Prometheus exporter.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExporterImage {
-    /// Repository of the image, without a tag.
-    #[serde(default = "exporter_name")]
+    /// Repository of the image, without a tag. Default: docker.io/oliver006/redis_exporter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 255), extend("x-kubernetes-validations" = name_rules()))]
-    pub name: String,
-    /// Tag of the image, also with a digest ("v1.69.0@sha256:…").
-    #[serde(default = "exporter_tag")]
+    pub name: Option<String>,
+    /// Tag of the image, also with a digest ("v1.69.0@sha256:…"). Default: v1.69.0. A cluster that runs an earlier default keeps it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 255), extend("x-kubernetes-validations" = tag_rules()))]
-    pub tag: String,
+    pub tag: Option<String>,
     /// Secrets of this namespace with the registry's credentials.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
-    pub image_pull_secrets: Vec<LocalObjectReference>,
-}
-
-fn valkey_name() -> String {
-    "docker.io/valkey/valkey".to_owned()
-}
-
-fn valkey_tag() -> String {
-    "9.1.2".to_owned()
-}
-
-fn exporter_name() -> String {
-    "docker.io/oliver006/redis_exporter".to_owned()
-}
-
-fn exporter_tag() -> String {
-    "v1.69.0".to_owned()
-}
-
-impl Default for ValkeyImage {
-    fn default() -> Self {
-        Self { name: valkey_name(), tag: valkey_tag(), image_pull_secrets: Vec::new() }
-    }
-}
-
-impl Default for ExporterImage {
-    fn default() -> Self {
-        Self { name: exporter_name(), tag: exporter_tag(), image_pull_secrets: Vec::new() }
-    }
+    pub image_pull_secrets: Option<Vec<LocalObjectReference>>,
 }
 
 fn name_rules() -> Value {

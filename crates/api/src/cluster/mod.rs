@@ -2,10 +2,12 @@
 
 mod backup;
 mod config_rules;
+pub mod effective;
 mod exporter;
 mod image;
 mod metadata_rules;
 mod node_status;
+mod readable;
 mod replication;
 mod resources;
 pub(crate) mod rules;

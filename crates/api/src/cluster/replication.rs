@@ -6,40 +6,30 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 /// How primaries and their replicas work together.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Replication {
-    /// Send the data set to a new replica straight from memory instead of through a file on the primary's volume.
-    #[serde(default)]
-    pub diskless_sync: bool,
+    /// Send the data set to a new replica straight from memory instead of through a file on the primary's volume. Default: false.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diskless_sync: Option<bool>,
     /// A primary refuses writes while fewer replicas than this are connected and in time.
-    /// Left out, it is 1 with two or more replicas per primary and otherwise 0, so that one pod may restart without stopping writes.
+    /// Default: 1 with two or more replicas per primary, otherwise 0, so that one pod may restart without stopping writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-validations" = count_rules()))]
     pub min_replicas_to_write: Option<i32>,
-    /// Seconds of silence after which a replica no longer counts for minReplicasToWrite.
-    #[serde(default = "max_lag")]
+    /// Seconds of silence after which a replica no longer counts for minReplicasToWrite. Default: 10.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-validations" = lag_rules()))]
-    pub min_replicas_max_lag: i32,
+    pub min_replicas_max_lag: Option<i32>,
 }
 
 /// A Service that leads to the replicas only.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReadService {
-    /// Whether there is a Service <name>-read for clients that only read.
-    #[serde(default)]
-    pub enabled: bool,
-}
-
-fn max_lag() -> i32 {
-    10
-}
-
-impl Default for Replication {
-    fn default() -> Self {
-        Self { diskless_sync: false, min_replicas_to_write: None, min_replicas_max_lag: max_lag() }
-    }
+    /// Whether there is a Service <name>-read for clients that only read. Default: false.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
 }
 
 fn count_rules() -> Value {

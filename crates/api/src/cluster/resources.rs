@@ -13,13 +13,13 @@ use std::collections::BTreeMap;
 #[schemars(extend("x-kubernetes-validations" = resources_rules()))]
 pub struct Resources {
     /// What the scheduler sets aside, by resource (cpu, memory).
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "requests_schema")]
-    pub requests: BTreeMap<String, Quantity>,
+    pub requests: Option<BTreeMap<String, Quantity>>,
     /// What the container may use at most, by resource (cpu, memory). Valkey's maxmemory is derived from the memory limit.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "limits_schema")]
-    pub limits: BTreeMap<String, Quantity>,
+    pub limits: Option<BTreeMap<String, Quantity>>,
 }
 
 fn requests_schema(_: &mut SchemaGenerator) -> Schema {

@@ -57,19 +57,20 @@ pub fn name_rules() -> Value {
     ])
 }
 
+/// Rules across fields see only what the object itself says; the operator applies them to the spec with its defaults.
 pub fn spec() -> Value {
     let mut rules = vec![
         at(
             ".masterCount",
             rule(
-                "self.masterCount * (1 + self.replicasPerMaster) <= 1000",
+                "!has(self.masterCount) || !has(self.replicasPerMaster) || self.masterCount * (1 + self.replicasPerMaster) <= 1000",
                 "masterCount * (1 + replicasPerMaster) must not be more than 1000 pods: lower one of them, or split the data over several clusters",
             ),
         ),
         at(
             ".replication.minReplicasToWrite",
             rule(
-                "!has(self.replication.minReplicasToWrite) || self.replication.minReplicasToWrite <= self.replicasPerMaster",
+                "!has(self.replication) || !has(self.replication.minReplicasToWrite) || !has(self.replicasPerMaster) || self.replication.minReplicasToWrite <= self.replicasPerMaster",
                 "replication.minReplicasToWrite must not be higher than replicasPerMaster, or no write could ever succeed: lower it or add replicas",
             ),
         ),
@@ -78,6 +79,13 @@ pub fn spec() -> Value {
             immutable(
                 "has(self.pvc) == has(oldSelf.pvc)",
                 "pvc cannot be added to or removed from an existing cluster: create a new cluster and move the data there",
+            ),
+        ),
+        at(
+            ".securityContext",
+            immutable(
+                &super::security_context::unchanged(),
+                "securityContext cannot change after creation, because the files on the volumes belong to the old ids: keep it, or create a new cluster and move the data there",
             ),
         ),
     ];

@@ -1,39 +1,27 @@
 //! The user and groups the pods run as. Pure.
 
+use super::effective::built_in::VALKEY_ID;
 use super::rules::rule;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// Ids in the public Valkey image.
-const VALKEY_ID: i64 = 999;
-
 /// The user and groups all containers of a pod run as. Immutable, because the files on the volumes belong to them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SecurityContext {
-    /// User id, not root.
-    #[serde(default = "valkey_id")]
+    /// User id, not root. Default: 999.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-validations" = id_rules("runAsUser")))]
-    pub run_as_user: i64,
-    /// Group id, not root.
-    #[serde(default = "valkey_id")]
+    pub run_as_user: Option<i64>,
+    /// Group id, not root. Default: 999.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-validations" = id_rules("runAsGroup")))]
-    pub run_as_group: i64,
-    /// Group that owns the volumes, not root.
-    #[serde(default = "valkey_id")]
+    pub run_as_group: Option<i64>,
+    /// Group that owns the volumes, not root. Default: 999.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-validations" = id_rules("fsGroup")))]
-    pub fs_group: i64,
-}
-
-fn valkey_id() -> i64 {
-    VALKEY_ID
-}
-
-impl Default for SecurityContext {
-    fn default() -> Self {
-        Self { run_as_user: VALKEY_ID, run_as_group: VALKEY_ID, fs_group: VALKEY_ID }
-    }
+    pub fs_group: Option<i64>,
 }
 
 fn id_rules(field: &str) -> Value {
@@ -43,4 +31,15 @@ fn id_rules(field: &str) -> Value {
             "securityContext.{field} must be from 1 to 2147483647, because the pods never run as root: choose another id"
         )
     )])
+}
+
+/// Compares the ids with the built-in ones in place of those left out: writing those down is no change, and writing others is.
+/// A rule of the field itself would not be asked when the field is added or removed.
+pub fn unchanged() -> String {
+    let id = |object: &str, field: &str| {
+        let context = format!("{object}.securityContext");
+        format!("(has({context}) && has({context}.{field}) ? {context}.{field} : {VALKEY_ID})")
+    };
+    let same = |field: &str| format!("{} == {}", id("self", field), id("oldSelf", field));
+    ["runAsUser", "runAsGroup", "fsGroup"].map(same).join(" && ")
 }

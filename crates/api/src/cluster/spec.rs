@@ -4,6 +4,7 @@
 #![allow(clippy::duplicated_attributes)]
 
 use super::backup::Backup;
+use super::effective::built_in;
 use super::exporter::Exporter;
 use super::image::{Image, ValkeyImage};
 use super::replication::{ReadService, Replication};
@@ -17,11 +18,10 @@ use k8s_openapi::api::core::v1::{NodeAffinity, PodAffinity, PodAntiAffinity, Tol
 use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// What a Valkey cluster should be: masterCount shards, each a primary with replicasPerMaster replicas.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, CustomResource)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, CustomResource)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules::spec()))]
 #[kube(
@@ -43,7 +43,7 @@ use std::collections::BTreeMap;
     ),
     printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].status"),
     printcolumn(name = "Primaries", type_ = "integer", json_path = ".spec.masterCount"),
-    printcolumn(name = "Replicas", type_ = "integer", json_path = ".spec.replicasPerMaster"),
+    printcolumn(name = "Replicas", type_ = "integer", json_path = ".status.replicasPerMaster"),
     printcolumn(name = "Version", type_ = "string", json_path = ".status.version"),
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
@@ -53,16 +53,16 @@ use std::collections::BTreeMap;
 )]
 pub struct ValkeyClusterSpec {
     /// The Valkey image. Changing it replaces the pods.
-    #[serde(default)]
-    pub valkey_image: ValkeyImage,
-    /// Number of shards, each with one primary. At least 3.
-    #[serde(default = "master_count")]
-    #[schemars(extend("x-kubernetes-validations" = rules::master_count()))]
-    pub master_count: i32,
-    /// Replicas of each primary. With 0 the loss of a pod is the loss of a shard.
-    #[serde(default = "replicas_per_master")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub valkey_image: Option<ValkeyImage>,
+    /// Number of shards, each with one primary. At least 3. Default: 3.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = built_in::MASTER_COUNT, "x-kubernetes-validations" = rules::master_count()))]
+    pub master_count: Option<i32>,
+    /// Replicas of each primary. With 0 the loss of a pod is the loss of a shard. Default: 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-validations" = rules::replicas_per_master()))]
-    pub replicas_per_master: i32,
+    pub replicas_per_master: Option<i32>,
     /// Which pods the Valkey pods want to be near.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_affinity: Option<PodAffinity>,
@@ -73,8 +73,8 @@ pub struct ValkeyClusterSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_affinity: Option<NodeAffinity>,
     /// Taints the pods tolerate.
-    #[serde(default)]
-    pub tolerations: Vec<Toleration>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tolerations: Option<Vec<Toleration>>,
     /// How the pods spread over nodes and zones. Left out, evenly over both where possible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topology_spread_constraints: Option<Vec<TopologySpreadConstraint>>,
@@ -83,62 +83,46 @@ pub struct ValkeyClusterSpec {
     #[schemars(length(min = 1, max = 253))]
     pub priority_class_name: Option<String>,
     /// CPU and memory of the valkey container.
-    #[serde(default)]
-    pub resources: Resources,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<Resources>,
     /// Labels for the pods and all other objects of this cluster. Changing them restarts nothing.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "super::metadata_rules::labels")]
-    pub labels: BTreeMap<String, String>,
+    pub labels: Option<BTreeMap<String, String>>,
     /// Annotations for the pods. Changing them restarts nothing.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "super::metadata_rules::annotations")]
-    pub annotations: BTreeMap<String, String>,
+    pub annotations: Option<BTreeMap<String, String>>,
     /// The user and groups the pods run as. Immutable.
-    #[serde(default)]
-    #[schemars(extend("x-kubernetes-validations" = security_context_rules()))]
-    pub security_context: SecurityContext,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub security_context: Option<SecurityContext>,
     /// A PersistentVolumeClaim for each pod. Left out, the data lives as long as the pod. Only the size can change, and only upwards.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pvc: Option<Storage>,
     /// How the pods keep their data on disk.
-    #[serde(default)]
-    pub backup: Backup,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backup: Option<Backup>,
     /// The sidecar's image. Left out, the one that came with the operator when the cluster was made or last restarted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sidecar_image: Option<Image>,
     /// Metrics for Prometheus.
-    #[serde(default)]
-    pub exporter: Exporter,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exporter: Option<Exporter>,
     /// A Service that leads to the replicas only.
-    #[serde(default)]
-    pub read_service: ReadService,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_service: Option<ReadService>,
     /// How primaries and their replicas work together.
-    #[serde(default)]
-    pub replication: Replication,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replication: Option<Replication>,
     /// Parameters of valkey.conf, for example maxmemory-policy: "allkeys-lru". Values are strings. Most take effect at once;
     /// the others wait for a restart, which the condition RestartRequired tells. Those that the operator sets itself are refused.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "super::config_rules::schema")]
-    pub config: BTreeMap<String, String>,
+    pub config: Option<BTreeMap<String, String>>,
     /// How long the identity of this cluster's sidecars lasts. Changing it restarts nothing.
-    #[serde(default)]
-    pub operator_mtls: OperatorMtls,
-    /// The operator leaves the cluster alone while this is true. The pods go on serving.
-    #[serde(default)]
-    pub paused: bool,
-}
-
-fn master_count() -> i32 {
-    3
-}
-
-fn replicas_per_master() -> i32 {
-    1
-}
-
-fn security_context_rules() -> Value {
-    json!([rules::immutable(
-        "self == oldSelf",
-        "securityContext cannot change after creation, because the files on the volumes belong to the old ids: keep it, or create a new cluster and move the data there"
-    )])
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operator_mtls: Option<OperatorMtls>,
+    /// The operator leaves the cluster alone while this is true. The pods go on serving. Default: false.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<bool>,
 }

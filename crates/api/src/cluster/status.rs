@@ -1,6 +1,7 @@
 //! What the operator reports about a ValkeyCluster. Pure; bounded in size whatever the cluster's.
 
 use super::node_status::{OrchestrationStatus, QueuedStatus, ShardStatus};
+use super::readable;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,7 +14,7 @@ pub struct ValkeyClusterStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// One word for people; programs read the conditions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "readable::value", skip_serializing_if = "Option::is_none")]
     pub phase: Option<Phase>,
     /// Always "cluster": what kind of Valkey deployment this is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -53,18 +54,18 @@ pub struct ValkeyClusterStatus {
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
     /// The pods as their sidecars report them: those without a connection first, at most 100.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "readable::entries", skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"], "maxItems" = 100))]
     pub pods: Vec<PodStatus>,
     /// The shards as last known: which slots, which nodes, who is the primary.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "readable::entries", skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["id"]))]
     pub shards: Vec<ShardStatus>,
     /// The change of several steps that is under way.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "readable::value", skip_serializing_if = "Option::is_none")]
     pub orchestration: Option<OrchestrationStatus>,
     /// Changes that wait for the one under way to end.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "readable::entries", skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub queue: Vec<QueuedStatus>,
     /// What the operator will do next, in words; empty when there is nothing to do.
@@ -120,4 +121,40 @@ pub struct ExporterStatus {
     /// Where Prometheus finds the metrics.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metrics_endpoint: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn read(status: &Value) -> ValkeyClusterStatus {
+        serde_json::from_value(status.clone()).unwrap()
+    }
+
+    #[test]
+    fn what_another_version_wrote_otherwise_costs_its_own_part_alone() {
+        let shard = json!({"id": "shard-0", "slots": "0-9", "nodes": [], "addedLater": true});
+        let status = read(&json!({
+            "phase": "Hibernating", "masterCount": 3, "orchestration": {"id": "x", "startedAt": "yesterday"},
+            "shards": [{"id": 7}, shard], "queue": [{"why": "none"}], "pods": "all", "plan": "wait",
+        }));
+        assert_eq!((status.phase, &status.orchestration, status.queue.len(), status.pods.len()), (None, &None, 0, 0));
+        assert_eq!(status.shards.iter().map(|shard| shard.id.as_str()).collect::<Vec<_>>(), ["shard-0"]);
+        assert_eq!((status.master_count, status.plan.as_deref()), (3, Some("wait")));
+    }
+
+    #[test]
+    fn words_of_a_newer_operator_are_kept_as_they_are() {
+        let stored = json!({
+            "masterCount": 3, "replicasPerMaster": 1, "replicas": 6, "readyReplicas": 6, "conditions": [],
+            "orchestration": {
+                "id": "x", "kind": "Terraform", "step": "Dig", "stepVersion": 7, "startedAt": "2026-01-01T00:00:00Z",
+                "stepStartedAt": "2026-01-01T00:00:00Z", "answers": {"done": 1, "failed": 0, "refused": 0},
+            },
+            "queue": [{"kind": "Terraform", "since": "2026-01-01T00:00:00Z", "why": "asked"}],
+            "shards": [{"id": "a", "slots": "0-9", "nodes": [{"pod": "p", "nodeId": "n", "role": "arbiter", "state": "asleep"}]}],
+        });
+        assert_eq!(serde_json::to_value(read(&stored)).unwrap(), stored);
+    }
 }

@@ -6,13 +6,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 /// A PersistentVolumeClaim for each pod. Only storageSize can change after creation, and only upwards.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = storage_rules()))]
 pub struct Storage {
     /// Size of each pod's volume, for example 30Gi. It can grow if the StorageClass allows expansion; it cannot shrink.
-    #[schemars(length(max = 32), extend("x-kubernetes-validations" = size_rules()))]
-    pub storage_size: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(required, length(max = 32), extend("x-kubernetes-validations" = size_rules()))]
+    pub storage_size: Option<String>,
     /// StorageClass of the volumes; the default StorageClass if left out. Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]

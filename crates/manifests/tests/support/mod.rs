@@ -4,9 +4,10 @@
 #![allow(dead_code)]
 
 use anyhow::{Context, Result, anyhow, bail};
+use api::cluster::effective::{self, Layers};
 use api::cluster::{ValkeyCluster, ValkeyClusterSpec};
 use api::node_settings::LineSettings;
-use manifests::{Live, Objects, OperatorSettings, Shape, ValidatedCluster, build};
+use manifests::{Live, Objects, OperatorSettings, Problem, Shape, ValidatedCluster, build};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,6 +18,21 @@ pub fn cases() -> Result<BTreeMap<String, ValkeyClusterSpec>> {
 
 pub fn case(name: &str) -> Result<ValkeyClusterSpec> {
     cases()?.remove(name).with_context(|| format!("no case {name}"))
+}
+
+#[allow(clippy::unwrap_used)] // a test that cannot go on fails
+pub fn spec(fields: &Value) -> ValkeyClusterSpec {
+    serde_json::from_value(fields.clone()).unwrap()
+}
+
+/// Lays one JSON object over another, field by field.
+pub fn merge(below: &mut Value, above: &Value) {
+    let (Some(fields), Some(others)) = (below.as_object_mut(), above.as_object()) else {
+        return *below = above.clone();
+    };
+    for (name, value) in others {
+        merge(fields.entry(name).or_insert(Value::Null), value);
+    }
 }
 
 pub fn settings(sidecar_image: &str) -> OperatorSettings {
@@ -34,13 +50,24 @@ pub fn cluster(spec: ValkeyClusterSpec) -> ValkeyCluster {
 }
 
 pub fn validated(spec: ValkeyClusterSpec, sidecar_image: &str, live: Option<&Live>) -> Result<ValidatedCluster> {
-    let parsed = ValidatedCluster::parse(&cluster(spec), &settings(sidecar_image), live);
+    let parsed = parse(&cluster(spec), &settings(sidecar_image), live);
     parsed.map_err(|problems| anyhow!("{problems:?}"))
 }
 
 /// In the shape that the spec asks for.
 pub fn built(cluster: &ValidatedCluster) -> Objects {
     build(cluster, &Shape::of_spec(cluster))
+}
+
+/// With the defaults that are built in, or running.
+pub fn parse(
+    cluster: &ValkeyCluster,
+    settings: &OperatorSettings,
+    live: Option<&Live>,
+) -> Result<ValidatedCluster, Vec<Problem>> {
+    let running = live.map(Live::running);
+    let effective = effective::resolve(Layers { running: running.as_ref(), ..Layers::of(&cluster.spec) });
+    ValidatedCluster::parse(&cluster.metadata, effective, settings, live)
 }
 
 pub fn objects(spec: ValkeyClusterSpec) -> Result<Objects> {

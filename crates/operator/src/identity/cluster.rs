@@ -8,6 +8,7 @@ use super::{Error, Identities};
 use crate::cache::ClusterName;
 use api::certificates::{RotationPolicy, names};
 use api::cluster::ValkeyCluster;
+use api::cluster::effective::{self, Layers};
 use api::duration;
 use api::names::{self as common, API_VERSION, MANAGER};
 use certificates::{
@@ -107,7 +108,7 @@ impl Identities {
             known = Some((reading, Some(keys)));
         }
         let Some((reading, keys)) = known else { return Ok(facts(Ok(()), None, now, 1)) };
-        if cluster.spec.paused && reading.bundle.is_none() {
+        if reading.bundle.is_none() && effective::resolve(Layers::of(&cluster.spec)).spec.paused {
             return Ok(IdentityFacts { ready: Ok(()), look_again: QUIET });
         }
         self.settle(cluster, &subject, (reading, keys.unwrap_or_default()), &pods, in_force, now).await
@@ -281,7 +282,7 @@ fn reason<T>(found: &certificates::Found<T>) -> String {
 
 /// A spec that the schema should have refused is taken for the default.
 fn policy(cluster: &ValkeyCluster, reading: &Reading) -> Policy {
-    let wish = &cluster.spec.operator_mtls;
+    let wish = effective::resolve(Layers::of(&cluster.spec)).spec.operator_mtls;
     let six_hours = Duration::from_secs(6 * 60 * 60);
     let validity = wish.client_cert_validity.parse::<duration::Duration>().map_or(six_hours, |wish| wish.to_std());
     let rotation = reading.bundle.as_ref().map(|bundle| bundle.spec.rotation_policy.clone()).unwrap_or_default();

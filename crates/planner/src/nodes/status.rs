@@ -1,12 +1,14 @@
 //! The record of the nodes as the status holds it, and back. Pure. The words of both are the same, so JSON is the bridge.
 
 use super::decision::Decision;
-use super::record::{Orchestration, Queued, Shard};
-use api::cluster::{OrchestrationStatus, QueuedStatus, ShardStatus, ValkeyClusterStatus};
+use super::record::{NodeState, Orchestration, Queued, Shard, ShardNode};
+use api::cluster::{OrchestrationStatus, QueuedStatus, ShardNodeStatus, ShardStatus, ValkeyClusterStatus};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use topology::Role;
 
-/// What of a status the next plan needs. A word that only a newer operator knows makes that entry unreadable, and no other.
+/// What of a status the next plan needs. A word that only a newer operator knows makes an orchestration or a place in the queue
+/// unreadable, and no other; a shard and its nodes stay on record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeRecord {
     pub shards: Vec<Shard>,
@@ -22,11 +24,30 @@ impl NodeRecord {
 
     pub fn read(status: &ValkeyClusterStatus) -> Self {
         Self {
-            shards: status.shards.iter().filter_map(translated).collect(),
+            shards: status.shards.iter().filter_map(shard).collect(),
             orchestration: status.orchestration.as_ref().and_then(translated),
             queue: status.queue.iter().filter_map(translated).collect(),
         }
     }
+}
+
+fn shard(stored: &ShardStatus) -> Option<Shard> {
+    Some(Shard {
+        id: translated(&stored.id)?,
+        slots: translated(&stored.slots)?,
+        replication_id: stored.replication_id.clone(),
+        nodes: stored.nodes.iter().filter_map(node).collect(),
+    })
+}
+
+/// A node whose role is in a word we do not know is there, and nobody's primary as far as the record goes.
+fn node(stored: &ShardNodeStatus) -> Option<ShardNode> {
+    Some(ShardNode {
+        pod: translated(&stored.pod)?,
+        node_id: translated(&stored.node_id)?,
+        role: translated(&stored.role).unwrap_or(Role::Replica),
+        state: translated(&stored.state).unwrap_or(NodeState::Unknown),
+    })
 }
 
 pub fn shards(record: &[Shard]) -> Vec<ShardStatus> {
@@ -44,3 +65,7 @@ pub fn queue(record: &[Queued]) -> Vec<QueuedStatus> {
 fn translated<From: Serialize, To: DeserializeOwned>(from: &From) -> Option<To> {
     serde_json::to_value(from).and_then(serde_json::from_value).ok()
 }
+
+#[cfg(test)]
+#[path = "status_tests.rs"]
+mod tests;

@@ -1,0 +1,131 @@
+//! The spec without gaps: field for field the one people write. Pure. What is still optional here has no default.
+
+use crate::cluster::AppendFsync;
+use k8s_openapi::api::core::v1::{
+    LocalObjectReference, NodeAffinity, PodAffinity, PodAntiAffinity, Toleration, TopologySpreadConstraint,
+};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EffectiveSpec {
+    pub valkey_image: Image,
+    pub master_count: i32,
+    pub replicas_per_master: i32,
+    pub pod_affinity: Option<PodAffinity>,
+    pub pod_anti_affinity: Option<PodAntiAffinity>,
+    pub node_affinity: Option<NodeAffinity>,
+    pub tolerations: Vec<Toleration>,
+    pub topology_spread_constraints: Option<Vec<TopologySpreadConstraint>>,
+    pub priority_class_name: Option<String>,
+    pub resources: Resources,
+    pub labels: BTreeMap<String, String>,
+    pub annotations: BTreeMap<String, String>,
+    pub security_context: SecurityContext,
+    pub pvc: Option<Storage>,
+    pub backup: Backup,
+    pub sidecar_image: Option<Image>,
+    pub exporter: Exporter,
+    pub read_service: ReadService,
+    pub replication: Replication,
+    pub config: BTreeMap<String, String>,
+    pub operator_mtls: OperatorMtls,
+    pub paused: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Image {
+    pub name: String,
+    pub tag: String,
+    pub image_pull_secrets: Vec<LocalObjectReference>,
+}
+
+/// Pods carry digests of this as JSON: another form of it would look like a change to all of them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Resources {
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub requests: BTreeMap<String, Quantity>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub limits: BTreeMap<String, Quantity>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SecurityContext {
+    pub run_as_user: i64,
+    pub run_as_group: i64,
+    pub fs_group: i64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Storage {
+    /// Empty when no layer gives a size, which is no size.
+    pub storage_size: String,
+    pub storage_class_name: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Backup {
+    pub database: DatabaseSnapshots,
+    pub aof: AppendOnlyFile,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DatabaseSnapshots {
+    pub enabled: bool,
+    pub save: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AppendOnlyFile {
+    pub enabled: bool,
+    pub appendfsync: AppendFsync,
+    pub auto_aof_rewrite_percentage: i32,
+    pub auto_aof_rewrite_min_size: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Exporter {
+    pub enabled: bool,
+    pub image: Image,
+    pub resources: Resources,
+    pub service_monitor: ServiceMonitor,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ServiceMonitor {
+    pub enabled: bool,
+    pub interval: String,
+    pub labels: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReadService {
+    pub enabled: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Replication {
+    pub diskless_sync: bool,
+    pub min_replicas_to_write: i32,
+    pub min_replicas_max_lag: i32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OperatorMtls {
+    pub client_cert_validity: String,
+    pub rotate_before_percent: i32,
+}

@@ -1,0 +1,151 @@
+//! What can be wrong with a spec, its defaults filled in: all of it is named, each with its field and the way out. Pure.
+//! The schema refuses most of it earlier, but sees neither defaults nor what is live, and not objects stored under an older one.
+
+use crate::live::Live;
+use crate::validated::{Exporter, Storage, reference};
+use api::cluster::effective::{self, EffectiveSpec, Resources};
+use api::parameters;
+use api::quantity::Quantity;
+use api::valkey_version::ValkeyVersion;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+/// The most nodes that Valkey's cluster bus is meant for.
+const MOST_PODS: u32 = 1000;
+
+/// One thing that is wrong with a spec.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {problem}")]
+pub struct Problem {
+    pub field: String,
+    /// What is wrong and the way out.
+    pub problem: String,
+}
+
+#[derive(Default)]
+pub struct Problems {
+    pub list: Vec<Problem>,
+}
+
+impl Problems {
+    fn add(&mut self, field: &str, problem: impl std::fmt::Display) {
+        self.list.push(Problem { field: field.to_owned(), problem: problem.to_string() });
+    }
+
+    fn take<T, E: std::fmt::Display>(&mut self, field: &str, result: Result<T, E>) -> Option<T> {
+        result.map_err(|error| self.add(field, error)).ok()
+    }
+
+    pub fn version(&mut self, spec: &EffectiveSpec) -> Option<ValkeyVersion> {
+        let version = self.take("spec.valkeyImage.tag", ValkeyVersion::from_tag(&spec.valkey_image.tag))?;
+        self.list.extend(config_problems(spec, version));
+        Some(version)
+    }
+
+    pub fn identity(&mut self, metadata: &ObjectMeta) -> Option<(String, String, String)> {
+        let (name, namespace, uid) = (metadata.name.clone(), metadata.namespace.clone(), metadata.uid.clone());
+        if name.is_none() || namespace.is_none() || uid.is_none() {
+            self.add("metadata", "name, namespace and uid are missing: the object does not come from the API server");
+        }
+        Some((name?, namespace?, uid?))
+    }
+
+    pub fn counts(&mut self, spec: &EffectiveSpec) -> Option<(u32, u32)> {
+        let masters = u32::try_from(spec.master_count).ok().filter(|count| (3..=1000).contains(count));
+        let replicas = u32::try_from(spec.replicas_per_master).ok().filter(|count| *count <= 5);
+        if masters.is_none() {
+            self.add("spec.masterCount", "must be from 3 to 1000");
+        }
+        if replicas.is_none() {
+            self.add("spec.replicasPerMaster", "must be from 0 to 5");
+        }
+        let (masters, replicas) = (masters?, replicas?);
+        if masters * (1 + replicas) > MOST_PODS {
+            let remedy = "lower one of them, or split the data over several clusters";
+            self.add(
+                "spec.masterCount",
+                format!("with {replicas} replicas each makes more than {MOST_PODS} pods: {remedy}"),
+            );
+        }
+        if spec.replication.min_replicas_to_write > spec.replicas_per_master {
+            let problem = format!(
+                "is higher than replicasPerMaster, {replicas}, so no write could succeed: lower it or add replicas"
+            );
+            self.add("spec.replication.minReplicasToWrite", problem);
+        }
+        Some((masters, replicas))
+    }
+
+    pub fn storage(&mut self, spec: &EffectiveSpec, live: Option<&Live>) -> Option<Storage> {
+        if let Some(live) = live {
+            self.volume(spec.pvc.as_ref(), live);
+        }
+        let storage = spec.pvc.as_ref()?;
+        let size = self.take("spec.pvc.storageSize", Quantity::parse(&storage.storage_size))?;
+        let live_size = live.and_then(|live| live.storage_size.clone());
+        let template_size = live_size.unwrap_or_else(|| storage.storage_size.clone());
+        Some(Storage { size, template_size, class: storage.storage_class_name.clone() })
+    }
+
+    /// Volumes cannot come, go or move, wherever the spec that asks for it comes from.
+    fn volume(&mut self, wanted: Option<&effective::Storage>, live: &Live) {
+        const REMEDY: &str = "create a new cluster and move the data there";
+        match (wanted, &live.volume) {
+            (Some(_), None) => {
+                self.add("spec.pvc", format!("the pods of this cluster have no volumes: leave it out, or {REMEDY}"))
+            }
+            (None, Some(_)) => {
+                self.add("spec.pvc", format!("the pods of this cluster have volumes: put it back, or {REMEDY}"))
+            }
+            (Some(wanted), Some(live)) if wanted.storage_class_name != live.class => {
+                let class =
+                    live.class.as_deref().map_or_else(|| "the default one".to_owned(), |class| format!("{class:?}"));
+                let problem =
+                    format!("the volumes of this cluster are of the StorageClass {class}: keep that, or {REMEDY}");
+                self.add("spec.pvc.storageClassName", problem);
+            }
+            _ => {}
+        }
+    }
+
+    pub fn exporter(&mut self, spec: &EffectiveSpec) -> Option<Exporter> {
+        let exporter = spec.exporter.enabled.then_some(&spec.exporter)?;
+        self.resources("spec.exporter.resources", &exporter.resources);
+        let monitor = &exporter.service_monitor;
+        let scrape_interval = if monitor.enabled {
+            self.take("spec.exporter.serviceMonitor.interval", monitor.interval.parse())
+        } else {
+            None
+        };
+        let image = reference(&exporter.image.name, &exporter.image.tag);
+        Some(Exporter { image, resources: exporter.resources.clone(), scrape_interval })
+    }
+
+    pub fn resources(&mut self, field: &str, resources: &Resources) {
+        for (part, map) in [("requests", &resources.requests), ("limits", &resources.limits)] {
+            for (name, quantity) in map {
+                self.take(&format!("{field}.{part}.{name}"), Quantity::parse(&quantity.0));
+            }
+        }
+        for (name, request) in &resources.requests {
+            let limit = resources.limits.get(name).and_then(|limit| Quantity::parse(&limit.0).ok());
+            if limit.zip(Quantity::parse(&request.0).ok()).is_some_and(|(limit, request)| request > limit) {
+                self.add(
+                    &format!("{field}.requests.{name}"),
+                    "is higher than the limit: raise the limit or lower the request",
+                );
+            }
+        }
+    }
+}
+
+fn config_problems(spec: &EffectiveSpec, version: ValkeyVersion) -> Vec<Problem> {
+    let problem = |name: &String| {
+        let refused = parameters::refusal(name);
+        let missing =
+            || format!("Valkey {version} does not have {name}: leave it out or choose another valkeyImage.tag");
+        let known = parameters::find(name).is_some_and(|parameter| parameter.facts(version).is_some());
+        refused.or_else(|| (!known).then(missing))
+    };
+    let problems = spec.config.keys().filter_map(|name| Some((name, problem(name)?)));
+    problems.map(|(name, problem)| Problem { field: format!("spec.config[{name}]"), problem }).collect()
+}
