@@ -6,7 +6,8 @@ use tokio::{
     task::JoinSet,
     time::{Instant, sleep},
 };
-use valkey::{Address, CallError, ClusterNodes, Connection, Info};
+use topology::ClusterNodes;
+use valkey::{Address, CallError, Connection, Info};
 
 const ONE_ANSWER: Duration = Duration::from_millis(300);
 const BETWEEN_ROUNDS: Duration = Duration::from_millis(200);

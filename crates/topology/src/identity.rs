@@ -1,12 +1,12 @@
 //! Names that must not be mixed up. Pure.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 macro_rules! name {
     ($(#[$about:meta])* $name:ident) => {
         $(#[$about])*
-        #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+        #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         #[serde(transparent)]
         pub struct $name(String);
 

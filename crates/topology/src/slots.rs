@@ -1,6 +1,5 @@
 //! Sets of hash slots, written as ranges. Pure.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -26,9 +25,10 @@ impl SlotRange {
 }
 
 /// Slots as the fewest ranges in ascending order. Its text is `0-5460,9000`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "String", into = "String")]
-#[schemars(with = "String")]
+#[cfg_attr(feature = "schema", schemars(with = "String"))]
 pub struct SlotSet {
     ranges: Vec<SlotRange>,
 }
@@ -59,6 +59,11 @@ impl SlotSet {
 
     pub fn ranges(&self) -> &[SlotRange] {
         &self.ranges
+    }
+
+    /// Every slot, in ascending order.
+    pub fn iter(&self) -> impl Iterator<Item = u16> {
+        self.ranges.iter().flat_map(|range| range.first..=range.last)
     }
 
     pub fn is_empty(&self) -> bool {

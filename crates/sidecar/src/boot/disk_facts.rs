@@ -15,7 +15,7 @@ pub struct DiskFacts {
 impl DiskFacts {
     pub fn read(data_dir: &Path) -> Self {
         let (past, data) = (Past::read(data_dir), data(data_dir));
-        let clean_stop = past.node().is_some_and(|node| stopped_in_order(data_dir, &node.id, data));
+        let clean_stop = past.node().is_some_and(|node| stopped_in_order(data_dir, node.id.as_str(), data));
         let snapshot_written = written(&data_dir.join("dump.rdb"));
         Self { past, data, snapshot_written, clean_stop }
     }

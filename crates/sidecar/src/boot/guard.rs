@@ -14,6 +14,7 @@ use std::{
     collections::BTreeMap,
     time::{Duration, SystemTime},
 };
+use topology::NodeId;
 
 /// What Valkey would load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +35,7 @@ pub struct Facts {
     /// It stopped in order, and all it had was written.
     pub clean_stop: bool,
     /// By node id, the last answer of each since the wait began; those that gave none are absent.
-    pub answers: BTreeMap<String, PeerAnswer>,
+    pub answers: BTreeMap<NodeId, PeerAnswer>,
     /// How long they have been asked.
     pub asked: Duration,
     pub ordered: Option<Start>,
@@ -135,16 +136,16 @@ fn without_successor(node: &PastNode, facts: &Facts) -> Decision {
 }
 
 fn no_copy_has_data(node: &PastNode, facts: &Facts) -> bool {
-    let keys = |id: &str| facts.answers.get(id).and_then(|answer| answer.copy).map(|copy| copy.keys);
+    let keys = |id: &NodeId| facts.answers.get(id).and_then(|answer| answer.copy).map(|copy| copy.keys);
     // Whoever was not one of the cluster's nodes may have followed from anywhere, and is not waited for in silence.
     node.replicas().all(|replica| keys(&replica.id).map_or(replica.unlisted, |keys| keys == 0))
 }
 
 /// Anything is better than nothing; than a snapshot, what was followed beyond it.
-fn better_copy(facts: &Facts) -> Option<&str> {
+fn better_copy(facts: &Facts) -> Option<&NodeId> {
     let is_better = |copy: Copy| copy.keys > 0 && (facts.data == Data::Nothing || followed_beyond(copy, facts));
     let better = facts.answers.iter().find(|(_, answer)| answer.copy.is_some_and(is_better));
-    better.map(|(id, _)| id.as_str())
+    better.map(|(id, _)| id)
 }
 
 fn followed_beyond(copy: Copy, facts: &Facts) -> bool {

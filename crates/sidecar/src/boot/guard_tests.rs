@@ -1,6 +1,7 @@
 use super::*;
 use crate::boot::{past::Peer, peer_answer::tests::past};
 use proptest::prelude::*;
+use topology::SlotSet;
 
 const PATIENCE: Duration = Duration::from_secs(15);
 
@@ -36,7 +37,7 @@ fn saved() -> SystemTime {
 
 fn with_replica(facts: Facts, keys: u64, followed: Followed) -> Facts {
     let answer = PeerAnswer { successor: None, copy: Some(Copy { keys, followed }) };
-    Facts { answers: [("r1".to_owned(), answer)].into(), ..facts }
+    Facts { answers: [("r1".into(), answer)].into(), ..facts }
 }
 
 fn successor(outranks: bool) -> Option<Successor> {
@@ -52,7 +53,7 @@ fn whoever_has_nothing_to_take_from_others_starts_at_once() {
     let as_node = |node| Facts { past: Past::Node(node), ..trapped() };
     assert!(opens(&Facts { past: Past::Unknown, ..trapped() }));
     assert!(opens(&as_node(PastNode { role: Role::Replica, ..primary() })));
-    assert!(opens(&as_node(PastNode { slots: Vec::new(), ..primary() })));
+    assert!(opens(&as_node(PastNode { slots: SlotSet::default(), ..primary() })));
     assert!(opens(&as_node(PastNode { peers: Vec::new(), ..primary() })));
     assert!(opens(&Facts { clean_stop: true, data: Data::Snapshot, ..trapped() }));
 }
@@ -184,13 +185,13 @@ proptest! {
     /// can have data; and no copy that followed beyond a snapshot is ever overruled by it.
     #[test]
     fn an_empty_or_outdated_primary_never_takes_the_place_of_a_copy_with_data(
-        answers in proptest::collection::btree_map("r1|o1", any_answer(), 0..3),
+        answers in proptest::collection::btree_map("r1|o1".prop_map(NodeId::new), any_answer(), 0..3),
         snapshot: bool,
         seconds in 0u64..100_000,
     ) {
         let data = if snapshot { Data::Snapshot } else { Data::Nothing };
         let facts = Facts { data, answers: answers.clone(), waited: Duration::from_secs(seconds), ..trapped() };
-        let replica = answers.get("r1").and_then(|answer| answer.copy);
+        let replica = answers.get(&NodeId::from("r1")).and_then(|answer| answer.copy);
         if opens(&facts) && snapshot {
             let later = |followed| match followed {
                 Followed::Never => false,
@@ -207,7 +208,7 @@ proptest! {
     /// Time alone never closes a gate that was open.
     #[test]
     fn waiting_longer_never_turns_a_start_into_a_wait(
-        answers in proptest::collection::btree_map("r1|o1", any_answer(), 0..3),
+        answers in proptest::collection::btree_map("r1|o1".prop_map(NodeId::new), any_answer(), 0..3),
         data in prop_oneof![Just(Data::Nothing), Just(Data::Snapshot), Just(Data::Journal)],
         (first, more) in (0u64..60, 0u64..60),
     ) {

@@ -16,7 +16,8 @@ use tokio::{
     task::{AbortHandle, JoinSet},
     time::{sleep, timeout},
 };
-use valkey::{Address, CallError, ClusterNode, Connection};
+use topology::{ClusterNode, NodeId};
+use valkey::{Address, CallError, Connection};
 
 const BETWEEN_ROUNDS: Duration = Duration::from_millis(250);
 const ONE_PEER: Duration = Duration::from_secs(1);
@@ -24,7 +25,7 @@ const ONE_PEER: Duration = Duration::from_secs(1);
 const OTHERS_AT_ONCE: usize = 8;
 
 pub struct Inquiry {
-    answers: Arc<Mutex<BTreeMap<String, PeerAnswer>>>,
+    answers: Arc<Mutex<BTreeMap<NodeId, PeerAnswer>>>,
     task: AbortHandle,
     began: Instant,
 }
@@ -40,7 +41,7 @@ impl Inquiry {
         self.began.elapsed()
     }
 
-    pub fn answers(&self) -> BTreeMap<String, PeerAnswer> {
+    pub fn answers(&self) -> BTreeMap<NodeId, PeerAnswer> {
         self.answers.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
@@ -51,7 +52,7 @@ impl Drop for Inquiry {
     }
 }
 
-async fn ask_for_ever(past: Arc<PastNode>, answers: Arc<Mutex<BTreeMap<String, PeerAnswer>>>) {
+async fn ask_for_ever(past: Arc<PastNode>, answers: Arc<Mutex<BTreeMap<NodeId, PeerAnswer>>>) {
     for round in 0.. {
         let mut asked = JoinSet::new();
         for peer in chosen(&past, round) {
@@ -78,7 +79,7 @@ fn chosen(past: &PastNode, round: usize) -> Vec<Peer> {
     replicas
 }
 
-async fn ask(past: Arc<PastNode>, peer: Peer) -> (String, Option<PeerAnswer>) {
+async fn ask(past: Arc<PastNode>, peer: Peer) -> (NodeId, Option<PeerAnswer>) {
     let answer = timeout(ONE_PEER, find_and_ask(&past, &peer)).await.ok().flatten();
     tracing::debug!(peer = %peer.id, ?answer, "a node was asked what became of the slots of this one");
     (peer.id, answer)
@@ -111,7 +112,7 @@ async fn ask_at(past: &PastNode, peer: &Peer, address: SocketAddr) -> Result<Opt
     let mut connection = Connection::open(&Address::Tcp(address), ONE_PEER).await?;
     let view = connection.cluster_nodes().await?;
     let is_it = |node: &ClusterNode| match peer.unlisted {
-        true => node.primary.as_deref() == Some(past.id.as_str()),
+        true => node.primary.as_ref() == Some(&past.id),
         false => node.id == peer.id,
     };
     if !view.myself().is_some_and(is_it) {
@@ -131,7 +132,7 @@ mod tests {
     #[test]
     fn all_replicas_are_asked_each_time_and_everybody_else_in_turn() {
         let peer = |index: usize| Peer {
-            id: index.to_string(),
+            id: NodeId::new(index.to_string()),
             address: None,
             hostname: None,
             replica_of_mine: index < 2,

@@ -3,7 +3,7 @@
 use crate::durable_file::{self, WriteFile};
 use link::contract::Role;
 use std::{fs, io, net::SocketAddr, path::Path};
-use valkey::{ClusterNodes, SlotRange};
+use topology::{ClusterNodes, NodeId, SlotSet};
 
 const FILE: &str = "nodes.conf";
 
@@ -18,9 +18,9 @@ pub enum Past {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PastNode {
-    pub id: String,
+    pub id: NodeId,
     pub role: Role,
-    pub slots: Vec<SlotRange>,
+    pub slots: SlotSet,
     pub config_epoch: u64,
     pub peers: Vec<Peer>,
 }
@@ -28,7 +28,7 @@ pub struct PastNode {
 /// Another node it knew.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
-    pub id: String,
+    pub id: NodeId,
     pub address: Option<SocketAddr>,
     pub hostname: Option<String>,
     pub replica_of_mine: bool,
@@ -107,7 +107,7 @@ impl PastNode {
             id: node.id.clone(),
             address: node.address,
             hostname: node.hostname.clone(),
-            replica_of_mine: node.primary.as_deref() == Some(myself.id.as_str()),
+            replica_of_mine: node.primary.as_ref() == Some(&myself.id),
             unlisted: false,
         });
         Some(Self {
@@ -122,7 +122,7 @@ impl PastNode {
     fn remember(&mut self, attached: &[SocketAddr]) {
         for address in attached {
             if !self.peers.iter().any(|peer| peer.address == Some(*address)) {
-                let (id, address) = (address.to_string(), Some(*address));
+                let (id, address) = (NodeId::new(address.to_string()), Some(*address));
                 self.peers.push(Peer { id, address, hostname: None, replica_of_mine: true, unlisted: true });
             }
         }
@@ -148,7 +148,7 @@ vars currentEpoch 7 lastVoteEpoch 0
     #[test]
     fn a_primary_its_replicas_and_the_others_are_understood() {
         let Past::Node(node) = Past::understand(PRIMARY) else { panic!("it is a node") };
-        assert_eq!((node.role, node.config_epoch, node.slots.len()), (Role::Primary, 7, 1));
+        assert_eq!((node.role, node.config_epoch, node.slots.ranges().len()), (Role::Primary, 7, 1));
         assert_eq!(node.peers.iter().map(|peer| peer.id.as_str()).collect::<Vec<_>>(), ["r1", "o1"]);
         assert_eq!(node.replicas().map(|peer| peer.hostname.as_deref()).collect::<Vec<_>>(), [Some("p-1.h")]);
     }

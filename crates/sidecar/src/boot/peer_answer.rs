@@ -2,7 +2,8 @@
 
 use super::past::PastNode;
 use std::time::{Duration, SystemTime};
-use valkey::{ClusterNode, ClusterNodes, Info};
+use topology::{ClusterNode, ClusterNodes};
+use valkey::Info;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerAnswer {
@@ -48,18 +49,18 @@ impl PeerAnswer {
 /// Another node serves every slot of this one, under a later vote. A view that is merely old shows owners of lower epochs;
 /// but a node that was a replica of this one to the end and now serves the slots itself has been voted for since.
 fn successor(past: &PastNode, view: &ClusterNodes) -> Option<Successor> {
-    let owners = past.slots.iter().flat_map(|range| range.slots()).map(|slot| view.owner_of(slot));
+    let owners = past.slots.iter().map(|slot| view.owner_of(slot));
     let owners =
         owners.map(|owner| owner.filter(|owner| owner.id != past.id)).collect::<Option<Vec<&ClusterNode>>>()?;
     let outranks = owners.iter().all(|owner| owner.config_epoch > past.config_epoch);
     let heir = |owner: &ClusterNode| owner.has_flag("myself") && past.replicas().any(|replica| replica.id == owner.id);
     let last = owners.last()?;
-    let name = last.hostname.clone().unwrap_or_else(|| last.id.clone());
+    let name = last.hostname.clone().unwrap_or_else(|| last.id.to_string());
     (outranks || owners.iter().all(|owner| heir(owner))).then_some(Successor { name, outranks })
 }
 
 fn is_copy(past: &PastNode, view: &ClusterNodes, info: &Info) -> bool {
-    let follows = view.myself().is_some_and(|peer| peer.primary.as_deref() == Some(past.id.as_str()));
+    let follows = view.myself().is_some_and(|peer| peer.primary.as_ref() == Some(&past.id));
     follows && !info.flag("loading")
 }
 
@@ -77,10 +78,9 @@ pub(super) mod tests {
     use super::*;
     use crate::boot::past::Peer;
     use link::contract::Role;
-    use valkey::SlotRange;
 
     pub(in super::super) fn past() -> PastNode {
-        let slots = vec![SlotRange { first: 0, last: 100 }];
+        let slots = "0-100".parse().unwrap();
         PastNode { id: "me".into(), role: Role::Primary, slots, config_epoch: 7, peers: Vec::new() }
     }
 

@@ -16,7 +16,7 @@ pub(super) fn boot(facts: &DiskFacts, decision: &Decision) -> Boot {
     Boot {
         waiting,
         reason,
-        last_node_id: node.map(|node| node.id.clone()).unwrap_or_default(),
+        last_node_id: node.map(|node| node.id.to_string()).unwrap_or_default(),
         last_role: node.map_or(Role::Unspecified, |node| node.role).into(),
         has_data: facts.data != Data::Nothing,
         clean_stop: facts.clean_stop,
@@ -25,7 +25,7 @@ pub(super) fn boot(facts: &DiskFacts, decision: &Decision) -> Boot {
             .into_iter()
             .flat_map(|node| node.replicas())
             .filter(|peer| !peer.unlisted)
-            .map(|peer| peer.id.clone())
+            .map(|peer| peer.id.to_string())
             .collect(),
     }
 }

@@ -2,35 +2,36 @@
 
 use super::desk::{Desk, Stop, Work, myself};
 use link::contract;
-use valkey::{ClusterNodes, SlotRange};
+use topology::{ClusterNodes, SlotRange, SlotSet};
 
 const SLOTS: u32 = 16_384;
 
 pub async fn run(desk: &mut Desk<'_>, wanted: &contract::AddSlots) -> Work {
     let ranges = wanted.ranges.iter().map(range).collect::<Result<Vec<SlotRange>, Stop>>()?;
-    if ranges.is_empty() {
+    let slots = SlotSet::of(ranges).map_err(|error| Stop::invalid(error.to_string()))?;
+    if slots.is_empty() {
         return Err(Stop::invalid("ranges is empty: name at least one slot"));
     }
     let nodes = desk.nodes().await?;
     if !myself(&nodes)?.is_primary() {
         return Err(Stop::unsafe_because("this node is a replica: only a primary serves slots"));
     }
-    let missing = missing(&nodes, &ranges)?;
+    let missing = missing(&nodes, &slots)?;
     if missing.is_empty() {
         return Ok(false);
     }
-    desk.connect().await?.cluster_add_slot_ranges(&missing).await?;
+    desk.connect().await?.cluster_add_slot_ranges(missing.ranges()).await?;
     desk.did(format!(
         "took {} slots in {} ranges",
-        missing.iter().map(|range| range.slots().len()).sum::<usize>(),
-        missing.len()
+        missing.count(),
+        missing.ranges().len()
     ));
     let all_mine = |mut connection: valkey::Connection| {
-        let ranges = ranges.clone();
+        let slots = slots.clone();
         async move {
             let nodes = connection.cluster_nodes().await?;
             let mine = |slot| nodes.myself().is_some_and(|node| node.owns(slot));
-            Ok(ranges.into_iter().flat_map(SlotRange::slots).all(mine))
+            Ok(slots.iter().all(mine))
         }
     };
     desk.until("this node serves the slots", all_mine).await?;
@@ -44,20 +45,14 @@ fn range(range: &contract::SlotRange) -> Result<SlotRange, Stop> {
     range.ok_or_else(|| Stop::invalid("ranges: first must not be above last, and last below 16384"))
 }
 
-/// What nobody serves, in as few ranges as it takes. A slot of another node is never taken, dead or not: its data is there.
-fn missing(nodes: &ClusterNodes, wanted: &[SlotRange]) -> Result<Vec<SlotRange>, Stop> {
-    let mut missing: Vec<SlotRange> = Vec::new();
-    for slot in wanted.iter().flat_map(|range| range.slots()) {
-        match nodes.owner_of(slot) {
-            Some(owner) if owner.has_flag("myself") => {}
-            Some(owner) => return Err(Stop::unsafe_because(format!("slot {slot} is served by {}", owner.id))),
-            None => match missing.last_mut() {
-                Some(last) if last.last.checked_add(1) == Some(slot) => last.last = slot,
-                _ => missing.push(SlotRange { first: slot, last: slot }),
-            },
-        }
+/// What nobody serves. A slot of another node is never taken, dead or not: its data is there.
+fn missing(nodes: &ClusterNodes, wanted: &SlotSet) -> Result<SlotSet, Stop> {
+    let others = nodes.0.iter().filter(|node| !node.has_flag("myself"));
+    let taken = others.filter_map(|node| Some((wanted.intersection(&node.slots).iter().next()?, &node.id)));
+    match taken.min() {
+        Some((slot, owner)) => Err(Stop::unsafe_because(format!("slot {slot} is served by {owner}"))),
+        None => Ok(nodes.myself().map_or_else(|| wanted.clone(), |myself| wanted.difference(&myself.slots))),
     }
-    Ok(missing)
 }
 
 #[cfg(test)]
@@ -71,9 +66,9 @@ mod tests {
              b 10.0.0.2:6379@16379 master,fail - 0 0 1 connected 100\n",
         )
         .unwrap();
-        let asked = |first, last| missing(&nodes, &[SlotRange { first, last }]);
-        assert_eq!(asked(0, 9).unwrap(), [SlotRange { first: 0, last: 2 }, SlotRange { first: 6, last: 9 }]);
-        assert_eq!(asked(3, 5).unwrap(), []);
+        let asked = |first, last| missing(&nodes, &SlotSet::of([SlotRange::new(first, last)]).unwrap());
+        assert_eq!(asked(0, 9).unwrap().to_string(), "0-2,6-9");
+        assert!(asked(3, 5).unwrap().is_empty());
         assert!(asked(90, 110).is_err());
     }
 

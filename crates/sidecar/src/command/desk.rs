@@ -11,7 +11,8 @@ use crate::{
 use link::contract::{Done, Failed, FullView, NodeState, Refused, RefusedReason, answer::Outcome};
 use std::{future::Future, time::Duration};
 use tokio::time::{Instant, sleep};
-use valkey::{Address, CallError, ClusterNode, ClusterNodes, Connection};
+use topology::{ClusterNode, ClusterNodes};
+use valkey::{Address, CallError, Connection};
 
 /// Kept back from the deadline, so that an answer still gets out.
 const RESERVE: Duration = Duration::from_millis(100);
@@ -141,7 +142,7 @@ pub fn myself(nodes: &ClusterNodes) -> Result<&ClusterNode, Stop> {
 fn describe(look: &Look) -> String {
     let Some(nodes) = &look.nodes else { return "a server outside of cluster mode".into() };
     let Some(node) = nodes.myself() else { return "a server that does not list itself".into() };
-    let slots: u32 = node.slots.iter().map(|range| u32::from(range.last.saturating_sub(range.first)) + 1).sum();
+    let slots = node.slots.count();
     let others = nodes.0.len().saturating_sub(1);
     match &node.primary {
         Some(primary) => format!("a replica of {primary}, {others} other nodes known"),

@@ -8,7 +8,8 @@ use crate::voters;
 use link::contract::FailoverMode;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
-use valkey::{CallError, ClusterNodes, Connection};
+use topology::ClusterNodes;
+use valkey::{CallError, Connection};
 
 const POLL: Duration = Duration::from_millis(5);
 /// Valkey gives a coordinated failover up after five seconds; to ask again earlier would hold clients back from the start.
@@ -78,7 +79,7 @@ async fn check(nodes: &ClusterNodes, mode: FailoverMode) -> Result<(), Stop> {
 
 /// What a primary that answers has acknowledged since its replica last heard of it would be lost.
 async fn primary_is_gone(nodes: &ClusterNodes) -> Result<(), Stop> {
-    let primary = myself(nodes)?.primary.as_deref().and_then(|id| nodes.find(id));
+    let primary = myself(nodes)?.primary.as_ref().and_then(|id| nodes.find(id));
     let Some(primary) = primary else { return Ok(()) };
     let view = neighbour::answering(primary).await;
     match view.as_ref().and_then(ClusterNodes::myself).filter(|node| node.is_primary()) {

@@ -5,14 +5,15 @@ use super::{
     neighbour,
 };
 use link::contract;
-use valkey::{ClusterNode, ClusterNodes};
+use topology::{ClusterNode, ClusterNodes, NodeId};
 
 pub async fn run(desk: &mut Desk<'_>, forget: &contract::Forget) -> Work {
     if forget.node_ids.is_empty() {
         return Err(Stop::invalid("node_ids is empty: name at least one node"));
     }
     let nodes = desk.nodes().await?;
-    let known: Vec<&ClusterNode> = forget.node_ids.iter().filter_map(|id| nodes.find(id)).collect();
+    let ids: Vec<NodeId> = forget.node_ids.iter().map(|id| NodeId::new(id)).collect();
+    let known: Vec<&ClusterNode> = ids.iter().filter_map(|id| nodes.find(id)).collect();
     for node in &known {
         check(&nodes, node)?;
         if neighbour::answering(node).await.is_some() {
@@ -25,7 +26,7 @@ pub async fn run(desk: &mut Desk<'_>, forget: &contract::Forget) -> Work {
         desk.did(format!("CLUSTER FORGET {}", node.id));
     }
     let gone = |mut connection: valkey::Connection| {
-        let ids = forget.node_ids.clone();
+        let ids = ids.clone();
         async move {
             let nodes = connection.cluster_nodes().await?;
             Ok(ids.iter().all(|id| nodes.find(id).is_none()))
@@ -62,7 +63,7 @@ mod tests {
              x 10.0.0.4:6379@16379 slave,fail o 0 0 1 disconnected\n",
         )
         .unwrap();
-        let allowed = |id: &str| check(&nodes, nodes.find(id).unwrap()).is_ok();
+        let allowed = |id: &str| check(&nodes, nodes.find(&id.into()).unwrap()).is_ok();
         assert_eq!(["me", "p", "o", "x"].map(allowed), [false, false, false, true]);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::line::look::Look;
 use link::contract::{FullView, NodeAddress, Role, SlotMove, SlotRange, ViewedNode};
-use valkey::{ClusterNode, ClusterNodes};
+use topology::{ClusterNode, ClusterNodes};
 
 pub fn full_view(look: &Look) -> Option<FullView> {
     let nodes = look.nodes.as_ref()?;
@@ -12,7 +12,7 @@ pub fn full_view(look: &Look) -> Option<FullView> {
 
 fn viewed(node: &ClusterNode, nodes: &ClusterNodes, own_shard: &str) -> ViewedNode {
     ViewedNode {
-        node_id: node.id.clone(),
+        node_id: node.id.to_string(),
         address: node.address.map(|address| NodeAddress {
             ip: address.ip().to_string(),
             port: address.port().into(),
@@ -23,10 +23,11 @@ fn viewed(node: &ClusterNode, nodes: &ClusterNodes, own_shard: &str) -> ViewedNo
         myself: node.has_flag("myself"),
         failing: node.has_flag("fail"),
         link_up: node.connected,
-        primary_node_id: node.primary.clone().unwrap_or_default(),
+        primary_node_id: node.primary.as_ref().map(ToString::to_string).unwrap_or_default(),
         config_epoch: node.config_epoch,
         slots: node
             .slots
+            .ranges()
             .iter()
             .map(|range| SlotRange { first: range.first.into(), last: range.last.into() })
             .collect(),
@@ -47,8 +48,8 @@ fn role(node: &ClusterNode) -> Role {
     }
 }
 
-fn moving(slot: &valkey::SlotMove) -> SlotMove {
-    SlotMove { slot: slot.slot.into(), other_node_id: slot.other.clone(), importing: slot.importing }
+fn moving(slot: &topology::SlotMove) -> SlotMove {
+    SlotMove { slot: slot.slot.into(), other_node_id: slot.other.to_string(), importing: slot.importing }
 }
 
 fn shares_shard(node: &ClusterNode, nodes: &ClusterNodes) -> bool {

@@ -10,7 +10,8 @@ use std::{
     time::Duration,
 };
 use tokio::time::{Instant, sleep};
-use valkey::{ClusterNode, ClusterNodes, Connection};
+use topology::{ClusterNode, ClusterNodes, NodeId};
+use valkey::Connection;
 
 const PATIENCE: Duration = Duration::from_millis(700);
 /// For the other side to finish its part of the introduction: a few of Valkey's ten ticks a second.
@@ -57,7 +58,7 @@ pub async fn run(desk: &mut Desk<'_>, meet: &contract::Meet) -> Work {
 
 /// A node takes slots only from those it knows already, so the first greeting brings none. Without a second one it would hear
 /// of ours at some later ping, up to half a node timeout away.
-async fn greet_again(connection: &mut Connection, me: &str, targets: &[&Target]) -> Result<(), Stop> {
+async fn greet_again(connection: &mut Connection, me: &NodeId, targets: &[&Target]) -> Result<(), Stop> {
     let until = Instant::now() + INTRODUCTION;
     for Target { address, bus_port, .. } in targets {
         if is_known_without_slots(me, *address, until).await {
@@ -68,7 +69,7 @@ async fn greet_again(connection: &mut Connection, me: &str, targets: &[&Target])
 }
 
 /// Waits until the node at this address knows us; false when it has our slots already, or the time is over.
-async fn is_known_without_slots(me: &str, address: SocketAddr, until: Instant) -> bool {
+async fn is_known_without_slots(me: &NodeId, address: SocketAddr, until: Instant) -> bool {
     while Instant::now() < until {
         let view = neighbour::view_of(address, PATIENCE).await;
         match view.as_ref().and_then(|view| view.find(me)).filter(|us| !us.has_flag("handshake")) {
@@ -98,7 +99,7 @@ async fn check(nodes: &ClusterNodes, target: &Target) -> Result<(), Stop> {
     let view = neighbour::view_of(address, PATIENCE).await;
     let view = view.ok_or_else(|| Stop::Failed(format!("{address} gives no answer; nothing was done")))?;
     // An address is handed on to other pods, also to those of other clusters; an empty one of those would be met unnoticed.
-    if let Some(found) = view.myself().filter(|found| !target.node_id.is_empty() && found.id != target.node_id) {
+    if let Some(found) = view.myself().filter(|found| !target.node_id.is_empty() && found.id.as_str() != target.node_id) {
         return Err(Stop::Failed(format!("{} is at {address} now; nothing was done", found.id)));
     }
     match conflict(nodes, &view) {
@@ -113,7 +114,7 @@ async fn check(nodes: &ClusterNodes, target: &Target) -> Result<(), Stop> {
 fn conflict(ours: &ClusterNodes, theirs: &ClusterNodes) -> Option<u16> {
     let strange = |node: &ClusterNode, to: &ClusterNodes| to.find(&node.id).is_none() && !node.has_flag("fail");
     let strangers = theirs.0.iter().filter(|node| strange(node, ours));
-    let mut slots = strangers.flat_map(|node| &node.slots).flat_map(|range| range.slots());
+    let mut slots = strangers.flat_map(|node| node.slots.iter());
     slots.find(|slot| ours.owner_of(*slot).is_some_and(|owner| strange(owner, theirs)))
 }
 

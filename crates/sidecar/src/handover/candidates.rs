@@ -1,7 +1,8 @@
 //! Who could take over from this node, best first. Pure.
 
 use std::{cmp::Reverse, net::SocketAddr};
-use valkey::{ClusterNode, ClusterNodes, Info, info::AttachedReplica};
+use topology::{ClusterNode, ClusterNodes, NodeId};
+use valkey::{Info, info::AttachedReplica};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
@@ -13,7 +14,7 @@ pub enum Standing {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    pub id: String,
+    pub id: NodeId,
     pub address: SocketAddr,
     pub hostname: Option<String>,
     pub offset: u64,

@@ -18,7 +18,8 @@ use tokio::{
     sync::Mutex,
     time::{Instant, sleep},
 };
-use valkey::{Address, CallError, ClusterNodes, Connection};
+use topology::ClusterNodes;
+use valkey::{Address, CallError, Connection};
 
 /// One answer of a node, here or on the other side.
 const CALL_DEADLINE: Duration = Duration::from_secs(2);
@@ -129,7 +130,7 @@ impl HandOver {
     async fn leave_note(&self) {
         let own = async { self.connect().await?.cluster_my_id().await };
         let Ok(node_id) = own.await else { return };
-        let (note, folder) = (StopNote::now(node_id), self.data_dir.clone());
+        let (note, folder) = (StopNote::now(node_id.to_string()), self.data_dir.clone());
         let written = volume::work_within(CALL_DEADLINE, move || note.write(&folder).map_err(io::Error::other)).await;
         // One that was not written in time may be written yet.
         drop(tokio::spawn(take_back(self.socket.clone(), self.data_dir.clone())));

@@ -3,7 +3,8 @@
 
 use super::slots_digest::slots_digest;
 use link::contract::{ClusterView, Condition, NodeState, Role};
-use valkey::{CallError, ClusterInfo, ClusterNodes, Connection, Info};
+use topology::{ClusterNode, ClusterNodes};
+use valkey::{CallError, ClusterInfo, Connection, Info};
 
 const SECTIONS: [&str; 5] = ["server", "replication", "memory", "keyspace", "cluster"];
 
@@ -41,12 +42,12 @@ impl Look {
         let number = |name| self.info.number(name).unwrap_or_default();
         let myself = self.nodes.as_ref().and_then(ClusterNodes::myself);
         NodeState {
-            node_id: myself.map(|node| node.id.clone()).unwrap_or_default(),
+            node_id: myself.map(|node| node.id.to_string()).unwrap_or_default(),
             role: self.role().into(),
             condition: condition.into(),
             valkey_version: text("valkey_version"),
             replication_offset: self.replication_offset(),
-            primary_node_id: myself.and_then(|node| node.primary.clone()).unwrap_or_default(),
+            primary_node_id: myself.and_then(|node| node.primary.as_ref()).map(ToString::to_string).unwrap_or_default(),
             primary_link_up: self.info.text("master_link_status") == Some("up"),
             connected_replicas: small(number("connected_slaves")),
             used_memory_bytes: number("used_memory"),
@@ -76,8 +77,7 @@ impl Look {
 
     pub fn cluster_view(&self) -> Option<ClusterView> {
         let (cluster, nodes) = (self.cluster.as_ref()?, self.nodes.as_ref()?);
-        let count = |wanted: &dyn Fn(&valkey::ClusterNode) -> bool| nodes.0.iter().filter(|node| wanted(node)).count();
-        let mine = nodes.myself().into_iter().flat_map(|node| &node.slots);
+        let count = |wanted: &dyn Fn(&ClusterNode) -> bool| nodes.0.iter().filter(|node| wanted(node)).count();
         Some(ClusterView {
             state_ok: cluster.state_ok,
             current_epoch: cluster.current_epoch,
@@ -86,7 +86,7 @@ impl Look {
             primaries: small(cluster.size),
             failing_nodes: small(count(&|node| node.has_flag("fail") || node.has_flag("fail?")) as u64),
             slots_assigned: small(cluster.slots_assigned),
-            slots_mine: mine.map(|range| u32::from(range.last.saturating_sub(range.first)) + 1).sum(),
+            slots_mine: nodes.myself().map_or(0, |node| node.slots.count()),
             slots_digest: slots_digest(nodes),
         })
     }

@@ -213,6 +213,6 @@ fn a_changed_role_is_reported_and_the_next_heartbeat_names_the_primary() {
         let replica =
             |beat: &contract::HeartbeatRequest| node(beat).role() == Role::Replica && node(beat).primary_link_up;
         let beat = pair.operator.wait_beat(&pair.pod, "a heartbeat of a replica in sync", replica);
-        assert_eq!(node(&beat).primary_node_id, primary);
+        assert_eq!(node(&beat).primary_node_id, primary.to_string());
     }
 }

@@ -50,7 +50,7 @@ impl Waiting {
     }
 
     async fn id(&self) -> String {
-        self.server.connect().await.unwrap().cluster_my_id().await.unwrap()
+        self.server.connect().await.unwrap().cluster_my_id().await.unwrap().to_string()
     }
 }
 
