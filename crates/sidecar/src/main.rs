@@ -11,6 +11,7 @@ mod handover;
 mod health;
 mod line;
 mod logging;
+mod role;
 mod settings;
 mod state;
 mod version;

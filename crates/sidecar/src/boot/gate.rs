@@ -1,6 +1,6 @@
 //! How the other parts speak to the keeper of the gate. Pure data behind a lock and a bell.
 
-use link::contract::Start;
+use sidecar_rules::boot::Start;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 

@@ -1,9 +1,6 @@
 //! Asks the nodes this one knew what became of its slots, again and again while it waits. IO; the keeper starts and ends it.
 
-use super::{
-    past::{PastNode, Peer},
-    peer_answer::PeerAnswer,
-};
+use sidecar_rules::boot::{CopyState, PastNode, Peer, PeerAnswer};
 use std::{
     collections::BTreeMap,
     io,
@@ -16,8 +13,8 @@ use tokio::{
     task::{AbortHandle, JoinSet},
     time::{sleep, timeout},
 };
-use topology::{ClusterNode, NodeId};
-use valkey::{Address, CallError, Connection};
+use topology::NodeId;
+use valkey::{Address, CallError, Connection, Info};
 
 const BETWEEN_ROUNDS: Duration = Duration::from_millis(250);
 const ONE_PEER: Duration = Duration::from_secs(1);
@@ -111,23 +108,48 @@ async fn resolved(peer: &Peer) -> io::Result<Vec<SocketAddr>> {
 async fn ask_at(past: &PastNode, peer: &Peer, address: SocketAddr) -> Result<Option<PeerAnswer>, CallError> {
     let mut connection = Connection::open(&Address::Tcp(address), ONE_PEER).await?;
     let view = connection.cluster_nodes().await?;
-    let is_it = |node: &ClusterNode| match peer.unlisted {
-        true => node.primary.as_ref() == Some(&past.id),
-        false => node.id == peer.id,
-    };
-    if !view.myself().is_some_and(is_it) {
+    if !view.myself().is_some_and(|node| past.is_peer(peer, node)) {
         return Ok(None);
     }
     let info = connection.info(&["replication", "persistence"]).await?;
     let now = SystemTime::now();
     let keys = connection.database_size().await?;
-    Ok(Some(PeerAnswer::of(past, &view, &info, keys, now)))
+    Ok(Some(PeerAnswer::of(past, &view, copy_state(&info, keys, now))))
+}
+
+fn copy_state(info: &Info, keys: u64, now: SystemTime) -> CopyState {
+    // -1 until the first link of this run was lost; of the other's clock only the difference is used.
+    let lost = info.number("master_link_down_since_seconds").map(Duration::from_secs);
+    CopyState {
+        loading: info.flag("loading"),
+        keys,
+        link_up: info.text("master_link_status") == Some("up"),
+        link_lost: lost.and_then(|ago| now.checked_sub(ago)),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::boot::peer_answer::tests::past;
+    use topology::{Role, SlotSet};
+
+    fn past(peers: Vec<Peer>) -> PastNode {
+        let (role, slots) = (Role::Primary, SlotSet::default());
+        PastNode { id: "me".into(), role, slots, config_epoch: 7, peers }
+    }
+
+    #[test]
+    fn a_replica_without_a_link_tells_when_it_was_lost_if_it_had_one() {
+        let now = SystemTime::now();
+        let of = |info: &str| copy_state(&Info::parse(info), 5, now);
+        let down = "role:slave\nmaster_link_status:down\nmaster_link_down_since_seconds:";
+        let expected = CopyState { loading: false, keys: 5, link_up: false, link_lost: None };
+        assert_eq!(of(&format!("{down}-1")), expected);
+        assert_eq!(of(&format!("{down}-1\nloading:1")), CopyState { loading: true, ..expected });
+        assert_eq!(of("role:slave\nmaster_link_status:up"), CopyState { link_up: true, ..expected });
+        let lost = Some(now - Duration::from_secs(2));
+        assert_eq!(of(&format!("{down}2")), CopyState { link_lost: lost, ..expected });
+    }
 
     #[test]
     fn all_replicas_are_asked_each_time_and_everybody_else_in_turn() {
@@ -138,7 +160,7 @@ mod tests {
             replica_of_mine: index < 2,
             unlisted: false,
         };
-        let past = PastNode { peers: (0..30).map(peer).collect(), ..past() };
+        let past = past((0..30).map(peer).collect());
         let mut met = std::collections::BTreeSet::new();
         for round in 0..4 {
             let asked = chosen(&past, round);

@@ -6,19 +6,16 @@ use super::{
     disk_facts::DiskFacts,
     fifo::{self, FifoError, Served},
     gate::Gate,
-    guard::{Decision, Facts, decide},
     inquiry::Inquiry,
-    past,
+    nodes_conf,
     set_aside::set_aside,
     shard_ids, status,
     stop_note::StopNote,
 };
 use crate::{state::Shared, vigil::Sight};
 use api::valkey_version::ValkeyVersion;
-use link::{
-    client::Notice,
-    contract::{Boot, Start},
-};
+use link::{client::Notice, contract::Boot};
+use sidecar_rules::boot::{Decision, Facts, Start, decide};
 use std::{
     collections::BTreeMap,
     path::PathBuf,
@@ -168,7 +165,7 @@ impl Keeper {
         if start == Start::Fresh {
             return self.start_afresh();
         }
-        if concede && let Err(error) = past::concede(&self.places.data_dir) {
+        if concede && let Err(error) = nodes_conf::concede(&self.places.data_dir) {
             self.complaints.tell(&error);
             return Passage::Closed;
         }

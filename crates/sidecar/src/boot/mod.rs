@@ -1,16 +1,14 @@
 //! The gate before Valkey. valkey.conf is a FIFO: a starting Valkey blocks on it until the sidecar writes, so at every start
 //! of the process, restarts in place included, it is decided first whether this node may come back as what it was.
-//! `guard` decides (pure), `keeper` gathers facts and executes, `Gate` is how the other parts speak to it.
+//! `sidecar_rules::boot` decides, `keeper` gathers facts and executes, `Gate` is how the other parts speak to it.
 
 mod complaints;
 mod disk_facts;
 mod fifo;
 mod gate;
-mod guard;
 mod inquiry;
 mod keeper;
-mod past;
-mod peer_answer;
+mod nodes_conf;
 mod set_aside;
 mod shard_ids;
 pub mod status;

@@ -1,11 +1,10 @@
 //! How a start was decided, in the words of the contract and of `/status`. Pure.
 
-use super::{
-    disk_facts::DiskFacts,
-    guard::{Data, Decision},
-};
-use link::contract::{Boot, Role};
+use super::disk_facts::DiskFacts;
+use crate::role::contract_role;
+use link::contract::Boot;
 use serde::{Serializer, ser::SerializeMap};
+use sidecar_rules::boot::{Data, Decision};
 
 pub(super) fn boot(facts: &DiskFacts, decision: &Decision) -> Boot {
     let (waiting, reason) = match decision {
@@ -17,7 +16,7 @@ pub(super) fn boot(facts: &DiskFacts, decision: &Decision) -> Boot {
         waiting,
         reason,
         last_node_id: node.map(|node| node.id.to_string()).unwrap_or_default(),
-        last_role: node.map_or(Role::Unspecified, |node| node.role).into(),
+        last_role: contract_role(node.map(|node| node.role)).into(),
         has_data: facts.data != Data::Nothing,
         clean_stop: facts.clean_stop,
         owned_slots: node.is_some_and(|node| !node.slots.is_empty()),

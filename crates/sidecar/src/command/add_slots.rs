@@ -1,31 +1,18 @@
-//! AddSlots: this node serves slots that nobody serves.
+//! AddSlots: this node serves slots that no node serves.
 
-use super::desk::{Desk, Stop, Work, myself};
+use super::desk::{Desk, Stop, Work};
 use link::contract;
-use topology::{ClusterNodes, SlotRange, SlotSet};
-
-const SLOTS: u32 = 16_384;
+use sidecar_rules::commands::add_slots;
+use topology::{SLOTS, SlotRange, SlotSet};
 
 pub async fn run(desk: &mut Desk<'_>, wanted: &contract::AddSlots) -> Work {
-    let ranges = wanted.ranges.iter().map(range).collect::<Result<Vec<SlotRange>, Stop>>()?;
-    let slots = SlotSet::of(ranges).map_err(|error| Stop::invalid(error.to_string()))?;
-    if slots.is_empty() {
-        return Err(Stop::invalid("ranges is empty: name at least one slot"));
-    }
-    let nodes = desk.nodes().await?;
-    if !myself(&nodes)?.is_primary() {
-        return Err(Stop::unsafe_because("this node is a replica: only a primary serves slots"));
-    }
-    let missing = missing(&nodes, &slots)?;
+    let slots = slots(&wanted.ranges)?;
+    let missing = add_slots::missing(&desk.nodes().await?, &slots)?;
     if missing.is_empty() {
         return Ok(false);
     }
     desk.connect().await?.cluster_add_slot_ranges(missing.ranges()).await?;
-    desk.did(format!(
-        "took {} slots in {} ranges",
-        missing.count(),
-        missing.ranges().len()
-    ));
+    desk.did(format!("took {} slots in {} ranges", missing.count(), missing.ranges().len()));
     let all_mine = |mut connection: valkey::Connection| {
         let slots = slots.clone();
         async move {
@@ -38,21 +25,14 @@ pub async fn run(desk: &mut Desk<'_>, wanted: &contract::AddSlots) -> Work {
     Ok(true)
 }
 
-fn range(range: &contract::SlotRange) -> Result<SlotRange, Stop> {
-    let whole = (range.first <= range.last && range.last < SLOTS).then_some((range.first, range.last));
-    let range =
-        whole.and_then(|(first, last)| Some(SlotRange { first: first.try_into().ok()?, last: last.try_into().ok()? }));
-    range.ok_or_else(|| Stop::invalid("ranges: first must not be above last, and last below 16384"))
-}
-
-/// What nobody serves. A slot of another node is never taken, dead or not: its data is there.
-fn missing(nodes: &ClusterNodes, wanted: &SlotSet) -> Result<SlotSet, Stop> {
-    let others = nodes.0.iter().filter(|node| !node.has_flag("myself"));
-    let taken = others.filter_map(|node| Some((wanted.intersection(&node.slots).iter().next()?, &node.id)));
-    match taken.min() {
-        Some((slot, owner)) => Err(Stop::unsafe_because(format!("slot {slot} is served by {owner}"))),
-        None => Ok(nodes.myself().map_or_else(|| wanted.clone(), |myself| wanted.difference(&myself.slots))),
-    }
+fn slots(ranges: &[contract::SlotRange]) -> Result<SlotSet, Stop> {
+    let range = |range: &contract::SlotRange| {
+        let whole = range.first <= range.last && range.last < u32::from(SLOTS);
+        whole.then_some(SlotRange::new(range.first.try_into().ok()?, range.last.try_into().ok()?))
+    };
+    let ranges = ranges.iter().map(range).collect::<Option<Vec<SlotRange>>>();
+    let slots = ranges.and_then(|ranges| SlotSet::of(ranges).ok());
+    slots.ok_or_else(|| Stop::invalid("ranges: first must not be above last, and last below 16384"))
 }
 
 #[cfg(test)]
@@ -60,23 +40,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_mine_is_left_out_and_what_is_anothers_stops_it() {
-        let nodes = ClusterNodes::parse(
-            "a 10.0.0.1:6379@16379 myself,master - 0 0 1 connected 3-5\n\
-             b 10.0.0.2:6379@16379 master,fail - 0 0 1 connected 100\n",
-        )
-        .unwrap();
-        let asked = |first, last| missing(&nodes, &SlotSet::of([SlotRange::new(first, last)]).unwrap());
-        assert_eq!(asked(0, 9).unwrap().to_string(), "0-2,6-9");
-        assert!(asked(3, 5).unwrap().is_empty());
-        assert!(asked(90, 110).is_err());
-    }
-
-    #[test]
     fn ranges_that_are_none_are_refused() {
         for (first, last) in [(5, 4), (0, 16_384), (70_000, 70_000)] {
-            assert!(range(&contract::SlotRange { first, last }).is_err(), "{first}-{last}");
+            assert!(slots(&[contract::SlotRange { first, last }]).is_err(), "{first}-{last}");
         }
-        assert!(range(&contract::SlotRange { first: 0, last: 16_383 }).is_ok());
+        assert!(slots(&[contract::SlotRange { first: 0, last: 16_383 }]).is_ok());
     }
 }

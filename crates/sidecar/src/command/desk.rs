@@ -9,9 +9,10 @@ use crate::{
     },
 };
 use link::contract::{Done, Failed, FullView, NodeState, Refused, RefusedReason, answer::Outcome};
+use sidecar_rules::commands::Objection;
 use std::{future::Future, time::Duration};
 use tokio::time::{Instant, sleep};
-use topology::{ClusterNode, ClusterNodes};
+use topology::ClusterNodes;
 use valkey::{Address, CallError, Connection};
 
 /// Kept back from the deadline, so that an answer still gets out.
@@ -32,6 +33,16 @@ pub enum Stop {
     Late(String),
     #[error("{0}")]
     Call(#[from] CallError),
+}
+
+impl From<Objection> for Stop {
+    fn from(objection: Objection) -> Self {
+        match objection {
+            Objection::Invalid(detail) => Self::invalid(detail),
+            Objection::Unsafe(detail) => Self::unsafe_because(detail),
+            Objection::NotNow(detail) => Self::Failed(detail),
+        }
+    }
 }
 
 impl Stop {
@@ -132,11 +143,6 @@ impl<'a> Desk<'a> {
         let mut connection = Connection::open(&address, deadline).await.ok()?;
         Some(look(&mut connection).await.ok()?.node_state(condition))
     }
-}
-
-/// The node itself in its own view; a server always lists it.
-pub fn myself(nodes: &ClusterNodes) -> Result<&ClusterNode, Stop> {
-    nodes.myself().ok_or_else(|| Stop::Failed("the server does not list itself".into()))
 }
 
 fn describe(look: &Look) -> String {

@@ -1,17 +1,20 @@
 //! OpenGate: a Valkey that waits before its start is let through.
 
 use super::desk::{Desk, Stop, Work};
-use link::contract::Start;
+use link::contract;
+use sidecar_rules::boot::Start;
 use std::time::Duration;
 use tokio::time::sleep;
 use valkey::{Address, Connection};
 
 const POLL: Duration = Duration::from_millis(25);
 
-pub async fn run(desk: &mut Desk<'_>, start: Start) -> Work {
-    if start == Start::Unspecified {
-        return Err(Stop::invalid("start is not given: as-is or fresh"));
-    }
+pub async fn run(desk: &mut Desk<'_>, wanted: contract::Start) -> Work {
+    let start = match wanted {
+        contract::Start::AsIs => Start::AsIs,
+        contract::Start::Fresh => Start::Fresh,
+        contract::Start::Unspecified => return Err(Stop::invalid("start is not given: as-is or fresh")),
+    };
     if runs(desk).await {
         desk.found("Valkey runs");
         return Ok(false);
@@ -19,7 +22,7 @@ pub async fn run(desk: &mut Desk<'_>, start: Start) -> Work {
     let reason = desk.context.shared.lock().boot.as_ref().map(|boot| boot.reason.clone());
     desk.found(format!("Valkey does not run: {}", reason.as_deref().unwrap_or("nobody has asked for its start yet")));
     let _ordered = desk.context.shared.gate.order(start);
-    desk.did(format!("opened the gate ({})", start.as_str_name()));
+    desk.did(format!("opened the gate ({})", wanted.as_str_name()));
     while !desk.left().is_zero() {
         if runs(desk).await {
             return Ok(true);

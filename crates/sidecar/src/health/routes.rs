@@ -6,14 +6,10 @@ use super::{
     http::Response,
     metrics, observation,
 };
-use crate::{
-    arguments::RunArguments,
-    handover::{HandOver, Outcome},
-    line::terminating,
-    state::Shared,
-};
+use crate::{arguments::RunArguments, handover::HandOver, line::terminating, state::Shared};
 use api::names::probe;
 use serde_json::json;
+use sidecar_rules::handover::Outcome;
 use std::{sync::Arc, time::Duration};
 
 /// The volume is asked for metrics' sake only: a slow one must not make them late.

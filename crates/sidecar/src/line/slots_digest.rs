@@ -14,7 +14,10 @@ pub fn slots_digest(nodes: &ClusterNodes) -> Vec<u8> {
 }
 
 fn runs(nodes: &ClusterNodes) -> Vec<(u16, u16, &str)> {
-    let owned = nodes.0.iter().flat_map(|node| node.slots.ranges().iter().map(|range| (range.first, range.last, node.id.as_str())));
+    let owned = nodes
+        .0
+        .iter()
+        .flat_map(|node| node.slots.ranges().iter().map(|range| (range.first, range.last, node.id.as_str())));
     let mut ranges: Vec<_> = owned.collect();
     ranges.sort_unstable();
     let mut runs: Vec<(u16, u16, &str)> = Vec::with_capacity(ranges.len());

@@ -143,7 +143,7 @@ impl Sight {
 /// Those that have taken over the data and follow.
 pub(super) fn attached(info: &Info) -> Vec<SocketAddr> {
     let online = info.attached_replicas().into_iter().filter(|replica| replica.online);
-    online.filter_map(|replica| Some(SocketAddr::new(replica.ip.parse().ok()?, replica.port))).collect()
+    online.map(|replica| replica.address).collect()
 }
 
 pub(super) fn role_of(info: &Info) -> Option<Role> {

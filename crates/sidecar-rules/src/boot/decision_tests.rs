@@ -1,5 +1,5 @@
 use super::*;
-use crate::boot::{past::Peer, peer_answer::tests::past};
+use crate::boot::{Peer, peer_answer::tests::past};
 use proptest::prelude::*;
 use topology::SlotSet;
 
@@ -121,10 +121,9 @@ fn a_primary_that_died_right_after_it_saved_was_followed_beyond_its_snapshot() {
 
 #[test]
 fn the_operator_may_know_better() {
-    let ordered = |start| Facts { ordered: Some(start), asked: HEARING, ..trapped() };
+    let ordered = |start| Facts { ordered: Some(start), asked: TIME_TO_ANSWER, ..trapped() };
     assert!(matches!(decide(&ordered(Start::Fresh)), Decision::Open { start: Start::Fresh, .. }));
     assert!(opens(&ordered(Start::AsIs)));
-    assert!(!opens(&ordered(Start::Unspecified)));
 }
 
 #[test]
@@ -138,7 +137,7 @@ fn with_a_damaged_identity_a_node_starts_afresh_or_not_at_all() {
 
 #[test]
 fn an_order_does_not_overrule_a_copy_that_followed_to_the_end_unless_the_own_data_is_as_good() {
-    let ordered = Facts { ordered: Some(Start::AsIs), asked: HEARING, ..trapped() };
+    let ordered = Facts { ordered: Some(Start::AsIs), asked: TIME_TO_ANSWER, ..trapped() };
     for data in [Data::Nothing, Data::Snapshot] {
         let facts = Facts { data, ..ordered.clone() };
         assert!(!opens(&with_replica(facts.clone(), 9, Followed::Still)), "{data:?}");
@@ -159,16 +158,32 @@ fn an_order_waits_until_every_replica_was_asked_whether_it_serves_the_slots() {
         let ordered = Facts { data, ordered: Some(Start::AsIs), waited: PATIENCE / 2, ..trapped() };
         assert!(!opens(&ordered), "{data:?}");
         assert!(opens(&with_replica(ordered.clone(), 0, Followed::Still)), "{data:?}");
-        assert!(opens(&Facts { asked: HEARING, ..ordered }), "{data:?}");
+        assert!(opens(&Facts { asked: TIME_TO_ANSWER, ..ordered }), "{data:?}");
     }
 }
 
 #[test]
 fn an_order_does_not_let_a_node_win_its_slots_back_from_its_successor() {
     for outranks in [false, true] {
-        let mut facts = Facts { data: Data::Journal, ordered: Some(Start::AsIs), asked: HEARING, ..trapped() };
+        let mut facts = Facts { data: Data::Journal, ordered: Some(Start::AsIs), asked: TIME_TO_ANSWER, ..trapped() };
         facts.answers.insert("r1".into(), PeerAnswer { successor: successor(outranks), copy: None });
         assert!(matches!(decide(&facts), Decision::Open { concede, .. } if concede != outranks));
+    }
+}
+
+#[test]
+fn a_stop_in_order_is_one_that_was_asked_for_and_saved_after_that() {
+    let hour = Duration::from_secs(3600);
+    let (before, after) = (Some(saved() - hour), Some(saved() + hour));
+    for (asked, data, written, expected) in [
+        (None, Data::Journal, before, false),
+        (Some(saved()), Data::Journal, None, true),
+        (Some(saved()), Data::Snapshot, before, false),
+        (Some(saved()), Data::Snapshot, after, true),
+        (Some(saved()), Data::Snapshot, None, false),
+        (Some(saved()), Data::Nothing, after, false),
+    ] {
+        assert_eq!(stopped_in_order(asked, data, written), expected, "{asked:?} {data:?} {written:?}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Whether a Valkey that wants to start may, and as what. Pure; the keeper asks it again whenever a fact changes.
+//! Whether a Valkey that wants to start may, and as what. Pure; asked again whenever a fact changes.
 //!
 //! A primary that comes back without its data within the node timeout is still the primary for everybody, and its replicas
 //! throw their copies away to follow it. So a primary with slots that did not end in order waits until another has its
@@ -9,12 +9,20 @@ use super::{
     past::{Past, PastNode},
     peer_answer::{Copy, Followed, PeerAnswer, Successor},
 };
-use link::contract::{Role, Start};
 use std::{
     collections::BTreeMap,
     time::{Duration, SystemTime},
 };
-use topology::NodeId;
+use topology::{NodeId, Role};
+
+/// As what a Valkey starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// With its nodes.conf and data.
+    AsIs,
+    /// As a new, empty node.
+    Fresh,
+}
 
 /// What Valkey would load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,12 +40,13 @@ pub struct Facts {
     pub data: Data,
     /// When the snapshot was completed, by this node's clock.
     pub snapshot_written: Option<SystemTime>,
-    /// It stopped in order, and all it had was written.
+    /// It stopped in order, and all it had was written: see `stopped_in_order`.
     pub clean_stop: bool,
     /// By node id, the last answer of each since the wait began; those that gave none are absent.
     pub answers: BTreeMap<NodeId, PeerAnswer>,
     /// How long they have been asked.
     pub asked: Duration,
+    /// What the operator asks for.
     pub ordered: Option<Start>,
     pub waited: Duration,
     /// After this the cluster had its chance to vote for another.
@@ -58,10 +67,20 @@ pub enum Decision {
 }
 
 /// How long replicas have to answer before an order is obeyed that could overrule them; an order lasts a little longer.
-const HEARING: Duration = Duration::from_millis(1_500);
-/// A link is lost with the process, but told in whole seconds of two clocks. What a snapshot has was written before it was
-/// completed, so a replica that is given this much too much loses no more than that.
-const TOLD_IN_SECONDS: Duration = Duration::from_secs(2);
+const TIME_TO_ANSWER: Duration = Duration::from_millis(1_500);
+/// A replica loses its link together with the process, but reports it in whole seconds and by its own clock. What a snapshot has
+/// was written before it was completed, so giving a replica this much too much credit loses nothing.
+const ROUNDING: Duration = Duration::from_secs(2);
+
+/// The Valkey was asked to stop, and what it would load was written after that: on SIGTERM Valkey saves, unless it is configured
+/// not to.
+pub fn stopped_in_order(asked: Option<SystemTime>, data: Data, snapshot_written: Option<SystemTime>) -> bool {
+    asked.is_some_and(|asked| match data {
+        Data::Nothing => false,
+        Data::Snapshot => snapshot_written.is_some_and(|written| written >= asked),
+        Data::Journal => true,
+    })
+}
 
 pub fn decide(facts: &Facts) -> Decision {
     match (facts.ordered, &facts.past) {
@@ -75,7 +94,7 @@ pub fn decide(facts: &Facts) -> Decision {
     }
 }
 
-/// What it would do by itself comes first: with a successor there, it gives way to that one, whoever lets it through.
+/// What it would do by itself comes first: if it has a successor it gives way to that one, with or without an order.
 fn start_as_is(node: &PastNode, facts: &Facts) -> Decision {
     match decide_for(node, facts) {
         Decision::Wait { .. } => objection(node, facts).map_or_else(|| obey(Start::AsIs), wait),
@@ -83,8 +102,8 @@ fn start_as_is(node: &PastNode, facts: &Facts) -> Decision {
     }
 }
 
-/// Why an order to start as it is is not obeyed: it would be the primary again at once, and its replicas would throw away what
-/// they have; one of them may even serve its slots by now.
+/// Why an order to start as is is not obeyed: this node would immediately be the primary again, and its replicas would throw away
+/// what they have; one of them may even serve its slots by now.
 fn objection(node: &PastNode, facts: &Facts) -> Option<String> {
     if facts.data != Data::Journal
         && let Some(replica) = better_copy(facts)
@@ -92,7 +111,7 @@ fn objection(node: &PastNode, facts: &Facts) -> Option<String> {
         return Some(format!("replica {replica} has what this node would not load: it has to take over first"));
     }
     let heard = node.replicas().all(|replica| facts.answers.contains_key(&replica.id));
-    (!heard && facts.asked < HEARING)
+    (!heard && facts.asked < TIME_TO_ANSWER)
         .then(|| "it was a primary: its replicas are asked first what they have".to_owned())
 }
 
@@ -137,7 +156,7 @@ fn without_successor(node: &PastNode, facts: &Facts) -> Decision {
 
 fn no_copy_has_data(node: &PastNode, facts: &Facts) -> bool {
     let keys = |id: &NodeId| facts.answers.get(id).and_then(|answer| answer.copy).map(|copy| copy.keys);
-    // Whoever was not one of the cluster's nodes may have followed from anywhere, and is not waited for in silence.
+    // A replica that was not one of the cluster's nodes may have followed from anywhere: if it does not answer, it is not waited for.
     node.replicas().all(|replica| keys(&replica.id).map_or(replica.unlisted, |keys| keys == 0))
 }
 
@@ -151,7 +170,7 @@ fn better_copy(facts: &Facts) -> Option<&NodeId> {
 fn followed_beyond(copy: Copy, facts: &Facts) -> bool {
     match copy.followed {
         Followed::Never => false,
-        Followed::Until(lost) => facts.snapshot_written.is_none_or(|written| lost + TOLD_IN_SECONDS >= written),
+        Followed::Until(lost) => facts.snapshot_written.is_none_or(|written| lost + ROUNDING >= written),
         Followed::Still => true,
     }
 }
@@ -169,5 +188,5 @@ fn wait(reason: impl Into<String>) -> Decision {
 }
 
 #[cfg(test)]
-#[path = "guard_tests.rs"]
+#[path = "decision_tests.rs"]
 mod tests;
