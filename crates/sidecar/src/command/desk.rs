@@ -109,10 +109,13 @@ impl<'a> Desk<'a> {
         F: Future<Output = Result<bool, CallError>>,
     {
         while !self.left().is_zero() {
-            if reached(self.connect().await?).await? {
-                return Ok(());
+            let attempt = async { Ok::<bool, Stop>(reached(self.connect().await?).await?) };
+            match attempt.await {
+                Ok(true) => return Ok(()),
+                // What failed because the time was over is late, not broken.
+                Err(error) if !self.left().is_zero() => return Err(error),
+                Ok(false) | Err(_) => sleep(POLL).await,
             }
-            sleep(POLL).await;
         }
         Err(Stop::Late(format!("it did not come to this in time: {what}")))
     }
