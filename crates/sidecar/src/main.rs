@@ -11,11 +11,11 @@ mod handover;
 mod health;
 mod line;
 mod logging;
+mod process;
 mod role;
 mod settings;
 mod state;
 mod version;
-mod vigil;
 mod volume;
 mod voters;
 
@@ -31,6 +31,7 @@ use configuration::{
 use handover::HandOver;
 use health::{http, routes::Routes};
 use line::{keeper::Keeper, terminating, watch::Watch};
+use process::ProcessMonitor;
 use state::Shared;
 use std::{
     process::ExitCode,
@@ -41,7 +42,6 @@ use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
 };
-use vigil::Vigil;
 
 /// How often the hook looks for the gate, which is there some milliseconds after the start.
 const GATE_PACE: Duration = Duration::from_millis(5);
@@ -97,15 +97,15 @@ async fn run(arguments: Arc<RunArguments>) -> anyhow::Result<()> {
     let hand_over = Arc::new(HandOver::new(pod.socket(), pod.data_dir.clone(), arguments.hand_over_deadline));
     let routes = Routes { arguments: arguments.clone(), shared: shared.clone(), hand_over };
     tokio::spawn(http::serve(listener, move |path| routes.clone().answer(path)));
-    let vigil = Vigil::new(pod.socket());
-    let sight = vigil.sight();
-    tokio::spawn(Watch::new(arguments.clone(), shared.clone(), &sight).run());
-    tokio::spawn(vigil.run());
+    let monitor = ProcessMonitor::new(pod.socket());
+    let process = monitor.watch();
+    tokio::spawn(Watch::new(arguments.clone(), shared.clone(), &process).run());
+    tokio::spawn(monitor.run());
     let places = boot::Places { fifo: pod.gate(), conf: pod.conf(), data_dir: pod.data_dir.clone() };
     let (gate, patience) = (shared.gate.clone(), arguments.boot_patience);
     let version = pod.valkey_version;
     let complaints = boot::Complaints::default();
-    tokio::spawn(boot::Keeper { places, gate, shared: shared.clone(), sight, patience, version, complaints }.run());
+    tokio::spawn(boot::Keeper { places, gate, shared: shared.clone(), process, patience, version, complaints }.run());
     tokio::spawn(Keeper::new(arguments.clone(), shared.clone()).run());
     let agent = tokio::spawn(Agent::new(arguments.clone(), shared.clone()).run());
     tokio::select! {

@@ -12,7 +12,7 @@ use super::{
     shard_ids, status,
     stop_note::StopNote,
 };
-use crate::{state::Shared, vigil::Sight};
+use crate::{process::ProcessWatch, state::Shared};
 use api::valkey_version::ValkeyVersion;
 use link::{client::Notice, contract::Boot};
 use sidecar_rules::boot::{Decision, Facts, Start, decide};
@@ -45,7 +45,7 @@ pub struct Keeper {
     pub places: Places,
     pub gate: Gate,
     pub shared: Shared,
-    pub sight: Sight,
+    pub process: ProcessWatch,
     /// How long the cluster gets to vote for another primary.
     pub patience: Duration,
     /// Of the Valkey beside it, if the pod says.
@@ -65,9 +65,9 @@ enum Passage {
 
 impl Keeper {
     pub async fn run(self) {
-        let mut pulse = self.sight.pulse();
-        // Before the vigil has looked once, a Valkey that runs already would be taken for one that is down.
-        let _ = pulse.wait_for(|pulse| pulse.looked).await;
+        let mut states = self.process.states();
+        // Before the first check, a Valkey that runs already would be taken for one that is down.
+        let _ = states.wait_for(|state| state.checked).await;
         loop {
             self.gate.begin();
             self.shared.ask_for_review();
@@ -78,15 +78,15 @@ impl Keeper {
     }
 
     async fn while_alive(&self) {
-        let mut pulse = self.sight.pulse();
-        while self.sight.alive() {
+        let mut states = self.process.states();
+        while self.process.alive() {
             self.note(fifo::ensure(&self.places.fifo));
             // A server that does not answer may be in CONFIG REWRITE, which reads the file it started from.
-            if self.sight.now().silent {
+            if self.process.now().silent {
                 self.note(fifo::serve(&self.places.fifo, &self.line()).map(drop));
             }
             tokio::select! {
-                _ = pulse.changed() => {}
+                _ = states.changed() => {}
                 () = sleep(CALM) => {}
             }
         }
@@ -97,7 +97,7 @@ impl Keeper {
         let mut disk = self.disk();
         let mut inquiry = None;
         let mut passed: Option<Instant> = None;
-        while !self.sight.alive() {
+        while !self.process.alive() {
             self.note(fifo::ensure(&self.places.fifo));
             let decision = decide(&self.facts(&disk, inquiry.as_ref(), began));
             let starting = passed.is_some_and(|passed| passed.elapsed() <= STARTING);
@@ -131,7 +131,7 @@ impl Keeper {
     /// What is on the disk, and who followed this node when it was last seen, whatever others made it forget.
     fn disk(&self) -> DiskFacts {
         let mut disk = DiskFacts::read(&self.places.data_dir);
-        disk.past.remember(&self.sight.now().attached);
+        disk.past.remember(&self.process.now().attached);
         disk
     }
 

@@ -5,10 +5,10 @@ fn keeper(folder: &Path) -> Keeper {
     let places = Places { fifo: folder.join("valkey.conf"), conf: "rendered.conf".into(), data_dir: folder.to_owned() };
     fifo::ensure(&places.fifo).unwrap();
     let shared = Shared::default();
-    let (gate, sight) = (shared.gate.clone(), Sight::default());
+    let (gate, process) = (shared.gate.clone(), ProcessWatch::default());
     gate.conf_rendered();
     let complaints = Complaints::default();
-    Keeper { places, gate, shared, sight, patience: Duration::ZERO, version: None, complaints }
+    Keeper { places, gate, shared, process, patience: Duration::ZERO, version: None, complaints }
 }
 
 /// What a Valkey that comes is told, and whether the note of the last stop was there when it was.

@@ -1,12 +1,12 @@
 //! Watches the own server, the volume and the certificate, and has the operator told what cannot wait for the next heartbeat.
-//! IO; one task, started by `main`. The process's life and role come from the vigil; what else counts is `essence`, pure.
+//! IO; one task, started by `main`. The process's life and role come from the process monitor; what else counts is `essence`, pure.
 
 use super::{disk_room::DiskRoom, essence::Essence, near_expiry::NearExpiry};
 use crate::{
     arguments::RunArguments,
     health::{disk, observation},
+    process::{self, ProcessWatch},
     state::Shared,
-    vigil::{self, Sight},
 };
 use jiff::Timestamp;
 use link::{
@@ -31,13 +31,13 @@ pub struct Watch {
     room: DiskRoom,
     expiry: NearExpiry,
     slow_look: Option<Instant>,
-    events: broadcast::Receiver<vigil::Event>,
+    events: broadcast::Receiver<process::Event>,
 }
 
 impl Watch {
-    pub fn new(arguments: Arc<RunArguments>, shared: Shared, sight: &Sight) -> Self {
+    pub fn new(arguments: Arc<RunArguments>, shared: Shared, process: &ProcessWatch) -> Self {
         let (last, room, expiry) = (Essence::default(), DiskRoom::default(), NearExpiry::default());
-        Self { arguments, shared, last, room, expiry, slow_look: None, events: sight.events() }
+        Self { arguments, shared, last, room, expiry, slow_look: None, events: process.events() }
     }
 
     pub async fn run(mut self) {
@@ -55,13 +55,13 @@ impl Watch {
         }
     }
 
-    fn take(&mut self, event: Result<vigil::Event, RecvError>) {
+    fn take(&mut self, event: Result<process::Event, RecvError>) {
         match event {
-            Ok(vigil::Event::Died { run_id }) => self.died(&run_id),
-            Ok(vigil::Event::RoleChanged { from, to }) => {
+            Ok(process::Event::Died { run_id }) => self.died(&run_id),
+            Ok(process::Event::RoleChanged { from, to }) => {
                 self.shared.report(Event::RoleChanged(RoleChanged { from: from.into(), to: to.into() }));
             }
-            Ok(vigil::Event::Answers { .. }) => self.shared.ask_for_review(),
+            Ok(process::Event::Answers { .. }) => self.shared.ask_for_review(),
             // What was missed shows in the look that follows.
             Err(_) => {}
         }

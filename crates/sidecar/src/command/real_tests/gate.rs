@@ -2,8 +2,8 @@ use super::cluster::{DEADLINE, eventually};
 use crate::{
     boot::{Complaints, Keeper, Places},
     command::{Context, execute},
+    process::ProcessMonitor,
     state::Shared,
-    vigil::Vigil,
 };
 use link::{
     client::Order,
@@ -56,18 +56,18 @@ impl Waiting {
 
 /// The agent's part, which renders again whenever it is asked to, is played by a loop.
 fn keep(shared: &Shared, socket: PathBuf, folder: PathBuf) {
-    let vigil = Vigil::new(socket);
+    let monitor = ProcessMonitor::new(socket);
     let places = Places { fifo: folder.join("valkey.conf"), conf: folder.join("rendered.conf"), data_dir: folder };
     let keeper = Keeper {
         places,
         gate: shared.gate.clone(),
         shared: shared.clone(),
-        sight: vigil.sight(),
+        process: monitor.watch(),
         patience: Duration::from_millis(100),
         version: None,
         complaints: Complaints::default(),
     };
-    tokio::spawn(vigil.run());
+    tokio::spawn(monitor.run());
     tokio::spawn(keeper.run());
     let shared = shared.clone();
     tokio::spawn(async move {
