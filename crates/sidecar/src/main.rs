@@ -101,11 +101,11 @@ async fn run(arguments: Arc<RunArguments>) -> anyhow::Result<()> {
     let process = monitor.watch();
     tokio::spawn(Watch::new(arguments.clone(), shared.clone(), &process).run());
     tokio::spawn(monitor.run());
-    let places = boot::Places { fifo: pod.gate(), conf: pod.conf(), data_dir: pod.data_dir.clone() };
+    let paths = boot::BootPaths { fifo: pod.gate(), conf: pod.conf(), data_dir: pod.data_dir.clone() };
     let (gate, patience) = (shared.gate.clone(), arguments.boot_patience);
     let version = pod.valkey_version;
     let complaints = boot::Complaints::default();
-    tokio::spawn(boot::Keeper { places, gate, shared: shared.clone(), process, patience, version, complaints }.run());
+    tokio::spawn(boot::BootGuard { paths, gate, shared: shared.clone(), process, patience, version, complaints }.run());
     tokio::spawn(Keeper::new(arguments.clone(), shared.clone()).run());
     let agent = tokio::spawn(Agent::new(arguments.clone(), shared.clone()).run());
     tokio::select! {

@@ -1,4 +1,4 @@
-//! The FIFO that a starting Valkey reads its configuration from. IO; the keeper calls it.
+//! The FIFO that a starting Valkey reads its configuration from. IO; the boot guard calls it.
 //!
 //! Opening the writing end is what lets the reader go on, and closing it without a word would start a Valkey with no
 //! configuration at all. So it is opened only after the decision, and what is written is one short line: the kernel

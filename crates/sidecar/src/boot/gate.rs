@@ -1,4 +1,4 @@
-//! How the other parts speak to the keeper of the gate. Pure data behind a lock and a bell.
+//! How the other parts speak to the boot guard. Pure data behind a lock, with a notification.
 
 use sidecar_rules::boot::Start;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

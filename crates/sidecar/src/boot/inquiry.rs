@@ -1,4 +1,4 @@
-//! Asks the nodes this one knew what became of its slots, again and again while it waits. IO; the keeper starts and ends it.
+//! Asks the nodes this one knew what became of its slots, again and again while it waits. IO; the boot guard starts and ends it.
 
 use sidecar_rules::boot::{CopyState, PastNode, Peer, PeerAnswer};
 use std::{

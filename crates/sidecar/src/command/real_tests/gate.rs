@@ -1,6 +1,6 @@
 use super::cluster::{DEADLINE, eventually};
 use crate::{
-    boot::{Complaints, Keeper, Places},
+    boot::{Complaints, BootGuard, BootPaths},
     command::{Context, execute},
     process::ProcessMonitor,
     state::Shared,
@@ -57,9 +57,9 @@ impl Waiting {
 /// The agent's part, which renders again whenever it is asked to, is played by a loop.
 fn keep(shared: &Shared, socket: PathBuf, folder: PathBuf) {
     let monitor = ProcessMonitor::new(socket);
-    let places = Places { fifo: folder.join("valkey.conf"), conf: folder.join("rendered.conf"), data_dir: folder };
-    let keeper = Keeper {
-        places,
+    let paths = BootPaths { fifo: folder.join("valkey.conf"), conf: folder.join("rendered.conf"), data_dir: folder };
+    let keeper = BootGuard {
+        paths,
         gate: shared.gate.clone(),
         shared: shared.clone(),
         process: monitor.watch(),

@@ -1,5 +1,5 @@
-//! Keeps the gate: while Valkey is down it gathers the facts, asks the guard, and lets a waiting Valkey read its
-//! configuration. IO; one task, started by `main`.
+//! The boot guard: while Valkey is down it gathers the facts, has `sidecar_rules::boot` decide, and lets a waiting Valkey read
+//! its configuration. IO; one task, started by `main`.
 
 use super::{
     complaints::Complaints,
@@ -35,14 +35,14 @@ const CALM: Duration = Duration::from_secs(1);
 const DISMISSAL: &str = "this-server-does-not-start-now\n";
 
 #[derive(Clone, Debug)]
-pub struct Places {
+pub struct BootPaths {
     pub fifo: PathBuf,
     pub conf: PathBuf,
     pub data_dir: PathBuf,
 }
 
-pub struct Keeper {
-    pub places: Places,
+pub struct BootGuard {
+    pub paths: BootPaths,
     pub gate: Gate,
     pub shared: Shared,
     pub process: ProcessWatch,
@@ -63,7 +63,7 @@ enum Passage {
     Through,
 }
 
-impl Keeper {
+impl BootGuard {
     pub async fn run(self) {
         let mut states = self.process.states();
         // Before the first check, a Valkey that runs already would be taken for one that is down.
@@ -80,10 +80,10 @@ impl Keeper {
     async fn while_alive(&self) {
         let mut states = self.process.states();
         while self.process.alive() {
-            self.note(fifo::ensure(&self.places.fifo));
+            self.note(fifo::ensure(&self.paths.fifo));
             // A server that does not answer may be in CONFIG REWRITE, which reads the file it started from.
             if self.process.now().silent {
-                self.note(fifo::serve(&self.places.fifo, &self.line()).map(drop));
+                self.note(fifo::serve(&self.paths.fifo, &self.line()).map(drop));
             }
             tokio::select! {
                 _ = states.changed() => {}
@@ -98,7 +98,7 @@ impl Keeper {
         let mut inquiry = None;
         let mut passed: Option<Instant> = None;
         while !self.process.alive() {
-            self.note(fifo::ensure(&self.places.fifo));
+            self.note(fifo::ensure(&self.paths.fifo));
             let decision = decide(&self.facts(&disk, inquiry.as_ref(), began));
             let starting = passed.is_some_and(|passed| passed.elapsed() <= STARTING);
             if !starting {
@@ -130,7 +130,7 @@ impl Keeper {
 
     /// What is on the disk, and who followed this node when it was last seen, whatever others made it forget.
     fn disk(&self) -> DiskFacts {
-        let mut disk = DiskFacts::read(&self.places.data_dir);
+        let mut disk = DiskFacts::read(&self.paths.data_dir);
         disk.past.remember(&self.process.now().attached);
         disk
     }
@@ -165,7 +165,7 @@ impl Keeper {
         if start == Start::Fresh {
             return self.start_afresh();
         }
-        if concede && let Err(error) = nodes_conf::concede(&self.places.data_dir) {
+        if concede && let Err(error) = nodes_conf::concede(&self.paths.data_dir) {
             self.complaints.tell(&error);
             return Passage::Closed;
         }
@@ -193,11 +193,11 @@ impl Keeper {
     /// The note is about the stop before this start: left there, it would make a later crash look like a stop in order. It is
     /// kept as long as nobody starts, for the pod that stopped is still here when its Valkey has gone.
     fn serve_without_note(&self) -> Result<Served, FifoError> {
-        if !StopNote::is_there(&self.places.data_dir) {
-            return fifo::serve(&self.places.fifo, &self.line());
+        if !StopNote::is_there(&self.paths.data_dir) {
+            return fifo::serve(&self.paths.fifo, &self.line());
         }
-        let Some(reader) = fifo::reader(&self.places.fifo)? else { return Ok(Served::NobodyReads) };
-        match StopNote::remove(&self.places.data_dir) {
+        let Some(reader) = fifo::reader(&self.paths.fifo)? else { return Ok(Served::NobodyReads) };
+        match StopNote::remove(&self.paths.data_dir) {
             Ok(()) => reader.tell(&self.line()),
             Err(error) => {
                 self.complaints.tell(&error);
@@ -212,7 +212,7 @@ impl Keeper {
         if self.version.or(asked_for).is_none_or(|version| version.at_least(9, 0)) {
             return;
         }
-        match shard_ids::mend(&self.places.data_dir) {
+        match shard_ids::mend(&self.paths.data_dir) {
             Ok(true) => tracing::warn!("nodes.conf named two shards for one pair of primary and replica; mended"),
             Ok(false) => {}
             Err(error) => self.complaints.tell(&error),
@@ -221,7 +221,7 @@ impl Keeper {
 
     /// Without a past the gate opens by itself, once the configuration has been rendered for an empty folder.
     fn start_afresh(&self) -> Passage {
-        match set_aside(&self.places.data_dir) {
+        match set_aside(&self.paths.data_dir) {
             Ok(folder) => {
                 tracing::warn!(?folder, "this node starts afresh; what it had is set aside");
                 self.gate.obeyed();
@@ -234,14 +234,14 @@ impl Keeper {
     }
 
     fn dismiss_if_asked(&self) {
-        if self.gate.wishes().dismissed && matches!(fifo::serve(&self.places.fifo, DISMISSAL), Ok(Served::Read)) {
+        if self.gate.wishes().dismissed && matches!(fifo::serve(&self.paths.fifo, DISMISSAL), Ok(Served::Read)) {
             tracing::info!("the pod stops; a Valkey that waited at the gate was told to end");
             self.gate.obeyed();
         }
     }
 
     fn line(&self) -> String {
-        format!("include {}\n", self.places.conf.display())
+        format!("include {}\n", self.paths.conf.display())
     }
 
     fn publish(&self, boot: Boot) {
@@ -263,5 +263,5 @@ impl Keeper {
 }
 
 #[cfg(test)]
-#[path = "keeper_tests.rs"]
+#[path = "guard_tests.rs"]
 mod tests;
