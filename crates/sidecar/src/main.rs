@@ -30,7 +30,7 @@ use configuration::{
 };
 use handover::HandOver;
 use health::{http, routes::Routes};
-use line::{keeper::Keeper, terminating, watch::Watch};
+use line::{manager::LineManager, terminating, watch::Watch};
 use process::ProcessMonitor;
 use state::Shared;
 use std::{
@@ -106,7 +106,7 @@ async fn run(arguments: Arc<RunArguments>) -> anyhow::Result<()> {
     let version = pod.valkey_version;
     let complaints = boot::Complaints::default();
     tokio::spawn(boot::BootGuard { paths, gate, shared: shared.clone(), process, patience, version, complaints }.run());
-    tokio::spawn(Keeper::new(arguments.clone(), shared.clone()).run());
+    tokio::spawn(LineManager::new(arguments.clone(), shared.clone()).run());
     let agent = tokio::spawn(Agent::new(arguments.clone(), shared.clone()).run());
     tokio::select! {
         _ = terminated.recv() => {}

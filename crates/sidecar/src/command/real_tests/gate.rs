@@ -58,7 +58,7 @@ impl Waiting {
 fn keep(shared: &Shared, socket: PathBuf, folder: PathBuf) {
     let monitor = ProcessMonitor::new(socket);
     let paths = BootPaths { fifo: folder.join("valkey.conf"), conf: folder.join("rendered.conf"), data_dir: folder };
-    let keeper = BootGuard {
+    let guard = BootGuard {
         paths,
         gate: shared.gate.clone(),
         shared: shared.clone(),
@@ -68,7 +68,7 @@ fn keep(shared: &Shared, socket: PathBuf, folder: PathBuf) {
         complaints: Complaints::default(),
     };
     tokio::spawn(monitor.run());
-    tokio::spawn(keeper.run());
+    tokio::spawn(guard.run());
     let shared = shared.clone();
     tokio::spawn(async move {
         loop {

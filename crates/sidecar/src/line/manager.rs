@@ -1,5 +1,5 @@
-//! Keeps the line for as long as the settings name an operator, and mirrors its state for /status. IO; one task, started by
-//! `main`. Without an operator, or without a certificate, nobody is dialled and the pod works alone.
+//! Keeps up the line while the settings name an operator, and copies its state for /status. IO; one task, started by `main`.
+//! Without an operator, or without a certificate, it does not dial and the pod works alone.
 
 use super::{epoch_file::EpochFile, mounted_files::MountedFiles, node::LineNode, place::Place};
 use crate::{arguments::RunArguments, state::Shared, volume};
@@ -23,12 +23,12 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Notices on their way; more wait in `Shared`.
 const ON_THE_WAY: usize = 4;
 
-pub struct Keeper {
+pub struct LineManager {
     arguments: Arc<RunArguments>,
     shared: Shared,
 }
 
-impl Keeper {
+impl LineManager {
     pub fn new(arguments: Arc<RunArguments>, shared: Shared) -> Self {
         Self { arguments, shared }
     }
