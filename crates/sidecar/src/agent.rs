@@ -4,7 +4,7 @@
 use crate::{
     arguments::RunArguments,
     configuration::{
-        append_only::{Place, Progress, Switch, SwitchError},
+        append_only::{DataDirectory, Progress, Switch, SwitchError},
         apply,
         data_folder::DataFolder,
         plan::Pending,
@@ -220,8 +220,8 @@ impl Agent {
         if info.flag("loading") {
             return Ok(self.shared.lock().append_only);
         }
-        let place = Place { data_dir: &self.arguments.pod.data_dir, record: &mut self.record };
-        self.switch.advance(&mut connection, &info, place, wanted.append_only).await
+        let data = DataDirectory { path: &self.arguments.pod.data_dir, record: &mut self.record };
+        self.switch.advance(&mut connection, &info, data, wanted.append_only).await
     }
 
     fn publish(&mut self, info: &Info, ignored: Values, pending: Vec<Pending>) {

@@ -2,7 +2,8 @@ use super::*;
 use std::{fs, path::Path, thread};
 
 fn guard(folder: &Path) -> BootGuard {
-    let paths = BootPaths { fifo: folder.join("valkey.conf"), conf: "rendered.conf".into(), data_dir: folder.to_owned() };
+    let paths =
+        BootPaths { fifo: folder.join("valkey.conf"), conf: "rendered.conf".into(), data_dir: folder.to_owned() };
     fifo::ensure(&paths.fifo).unwrap();
     let shared = Shared::default();
     let (gate, process) = (shared.gate.clone(), ProcessWatch::default());

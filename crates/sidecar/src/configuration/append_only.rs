@@ -22,7 +22,7 @@ pub enum Progress {
     Settled,
     /// Switched on; the first append-only file is being written.
     WritingFirstFile,
-    /// Switched off; a snapshot that takes its place is being written.
+    /// Switched off; a snapshot that takes its data is being written.
     WritingSnapshot,
 }
 
@@ -30,7 +30,7 @@ pub enum Progress {
 pub enum SwitchError {
     #[error("{0}")]
     Call(#[from] CallError),
-    #[error("could not note that a snapshot took the place of the append-only files")]
+    #[error("could not note that a snapshot took the data of the append-only files")]
     Note(#[source] SaveRecord),
     #[error("could not retire the append-only files")]
     Retire(#[source] io::Error),
@@ -50,7 +50,7 @@ pub struct Switch {
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     at: Instant,
-    /// Identity of dump.rdb when the snapshot that takes the place of the append-only files was asked for.
+    /// Identity of dump.rdb when the snapshot that takes the data of the append-only files was asked for.
     before: Option<u64>,
 }
 
@@ -99,10 +99,10 @@ impl Switch {
         &mut self,
         connection: &mut Connection,
         info: &Info,
-        place: Place<'_>,
+        data: DataDirectory<'_>,
         wanted: bool,
     ) -> Result<Progress, SwitchError> {
-        let Place { data_dir, record } = place;
+        let DataDirectory { path: data_dir, record } = data;
         let (identity, files) = look(data_dir).await?;
         if !files && record.append_only_replaced {
             note(record, data_dir, false).await?;
@@ -152,8 +152,8 @@ impl Switch {
 }
 
 /// The data directory and what is known about it.
-pub struct Place<'a> {
-    pub data_dir: &'a Path,
+pub struct DataDirectory<'a> {
+    pub path: &'a Path,
     pub record: &'a mut Record,
 }
 

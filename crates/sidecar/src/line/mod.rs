@@ -1,6 +1,7 @@
 //! The sidecar's end of the line to the operator: what it shows, what it reports, what it remembers. IO; `main` starts
 //! `manager` and `watch`. The connection itself is `link::client`.
 
+mod config;
 mod disk_room;
 mod epoch_file;
 mod essence;
@@ -10,7 +11,6 @@ pub mod manager;
 mod mounted_files;
 mod near_expiry;
 mod node;
-mod place;
 mod slots_digest;
 pub mod status;
 pub mod terminating;

@@ -1,6 +1,6 @@
 use super::cluster::{DEADLINE, eventually};
 use crate::{
-    boot::{Complaints, BootGuard, BootPaths},
+    boot::{BootGuard, BootPaths, Complaints},
     command::{Context, execute},
     process::ProcessMonitor,
     state::Shared,
