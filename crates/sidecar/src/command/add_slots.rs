@@ -1,18 +1,18 @@
 //! AddSlots: this node serves slots that no node serves.
 
-use super::desk::{Desk, Stop, Work};
+use super::execution::{Execution, Stop, Work};
 use link::contract;
 use sidecar_rules::commands::add_slots;
 use topology::{SLOTS, SlotRange, SlotSet};
 
-pub async fn run(desk: &mut Desk<'_>, wanted: &contract::AddSlots) -> Work {
+pub async fn run(execution: &mut Execution<'_>, wanted: &contract::AddSlots) -> Work {
     let slots = slots(&wanted.ranges)?;
-    let missing = add_slots::missing(&desk.nodes().await?, &slots)?;
+    let missing = add_slots::missing(&execution.nodes().await?, &slots)?;
     if missing.is_empty() {
         return Ok(false);
     }
-    desk.connect().await?.cluster_add_slot_ranges(missing.ranges()).await?;
-    desk.did(format!("took {} slots in {} ranges", missing.count(), missing.ranges().len()));
+    execution.connect().await?.cluster_add_slot_ranges(missing.ranges()).await?;
+    execution.did(format!("took {} slots in {} ranges", missing.count(), missing.ranges().len()));
     let all_mine = |mut connection: valkey::Connection| {
         let slots = slots.clone();
         async move {
@@ -21,7 +21,7 @@ pub async fn run(desk: &mut Desk<'_>, wanted: &contract::AddSlots) -> Work {
             Ok(slots.iter().all(mine))
         }
     };
-    desk.until("this node serves the slots", all_mine).await?;
+    execution.until("this node serves the slots", all_mine).await?;
     Ok(true)
 }
 

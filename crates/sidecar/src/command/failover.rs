@@ -1,7 +1,7 @@
 //! Failover: this replica becomes the primary of its shard.
 
 use super::{
-    desk::{Desk, Stop, Work},
+    execution::{Execution, Stop, Work},
     neighbour,
 };
 use crate::voters;
@@ -22,8 +22,8 @@ const ONE_COORDINATED_TRY: Duration = Duration::from_millis(5_300);
 /// again only in a new election, and Valkey begins that when it is told to, or after five seconds.
 const ONE_FORCED_TRY: Duration = Duration::from_millis(500);
 
-pub async fn run(desk: &mut Desk<'_>, wanted: FailoverMode) -> Work {
-    let nodes = desk.nodes().await?;
+pub async fn run(execution: &mut Execution<'_>, wanted: FailoverMode) -> Work {
+    let nodes = execution.nodes().await?;
     if failover::need(&nodes)? == Need::Nothing {
         return Ok(false);
     }
@@ -37,21 +37,21 @@ pub async fn run(desk: &mut Desk<'_>, wanted: FailoverMode) -> Work {
     let mut first = true;
     loop {
         if mode != Mode::Takeover {
-            voters::wait_until_able(&nodes, patience(mode), desk.until).await;
+            voters::wait_until_able(&nodes, patience(mode), execution.until).await;
         }
-        ask(&mut desk.connect().await?, mode).await?;
+        ask(&mut execution.connect().await?, mode).await?;
         if first {
-            desk.did(format!("asked to take over ({})", wanted.as_str_name()));
+            execution.did(format!("asked to take over ({})", wanted.as_str_name()));
         }
         first = false;
-        if promoted(desk, one_try(mode)).await? {
+        if promoted(execution, one_try(mode)).await? {
             return Ok(true);
         }
-        if desk.left().is_zero() {
+        if execution.left().is_zero() {
             return Err(Stop::Late("this node is still a replica: it was not voted for in time".into()));
         }
         // The primary may be back since the last try, and have acknowledged writes.
-        check(&desk.nodes().await?, mode).await?;
+        check(&execution.nodes().await?, mode).await?;
     }
 }
 
@@ -86,11 +86,11 @@ async fn ask(connection: &mut Connection, mode: Mode) -> Result<(), CallError> {
     }
 }
 
-async fn promoted(desk: &Desk<'_>, one_try: Duration) -> Result<bool, Stop> {
-    let until = desk.until.min(Instant::now() + one_try);
-    let mut connection = desk.connect().await?;
+async fn promoted(execution: &Execution<'_>, one_try: Duration) -> Result<bool, Stop> {
+    let until = execution.until.min(Instant::now() + one_try);
+    let mut connection = execution.connect().await?;
     while Instant::now() < until {
-        connection.renew(desk.left().min(Duration::from_secs(2)));
+        connection.renew(execution.left().min(Duration::from_secs(2)));
         let nodes = connection.cluster_nodes().await?;
         if nodes.myself().is_some_and(|node| node.is_primary() && !node.slots.is_empty()) {
             return Ok(true);

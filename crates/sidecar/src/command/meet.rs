@@ -1,7 +1,7 @@
 //! Meet: this node gets to know the nodes at these addresses, and they its slots.
 
 use super::{
-    desk::{Desk, Stop, Work},
+    execution::{Execution, Stop, Work},
     neighbour,
 };
 use link::contract::{self, NodeAddress};
@@ -29,22 +29,22 @@ struct Target {
     node_id: Option<NodeId>,
 }
 
-pub async fn run(desk: &mut Desk<'_>, meet: &contract::Meet) -> Work {
+pub async fn run(execution: &mut Execution<'_>, meet: &contract::Meet) -> Work {
     let targets = meet.nodes.iter().map(target).collect::<Result<Vec<Target>, Stop>>()?;
     if targets.is_empty() {
         return Err(Stop::invalid("nodes is empty: name at least one address"));
     }
-    let nodes = desk.nodes().await?;
+    let nodes = execution.nodes().await?;
     let strange: Vec<&Target> = targets.iter().filter(|target| !knows(&nodes, target.address)).collect();
     for target in &strange {
         let theirs = neighbour::view_of(target.address, PATIENCE).await;
         check(&nodes, target.address, target.node_id.as_ref(), theirs.as_ref())?;
     }
-    let mut connection = desk.connect().await?;
+    let mut connection = execution.connect().await?;
     for target in &strange {
         let Target { address, bus_port, .. } = target;
         connection.cluster_meet_on_bus(&address.ip().to_string(), address.port(), *bus_port).await?;
-        desk.did(format!("CLUSTER MEET {address}"));
+        execution.did(format!("CLUSTER MEET {address}"));
     }
     let all_known = |mut connection: valkey::Connection| {
         let addresses: Vec<SocketAddr> = targets.iter().map(|target| target.address).collect();
@@ -53,10 +53,10 @@ pub async fn run(desk: &mut Desk<'_>, meet: &contract::Meet) -> Work {
             Ok(addresses.into_iter().all(|address| knows(&nodes, address)))
         }
     };
-    desk.until("all these nodes are known and connected", all_known).await?;
+    execution.until("all these nodes are known and connected", all_known).await?;
     let me = myself(&nodes)?;
     if !me.slots.is_empty() && !strange.is_empty() {
-        greet_again(&mut desk.connect().await?, &me.id, &strange).await?;
+        greet_again(&mut execution.connect().await?, &me.id, &strange).await?;
     }
     Ok(!strange.is_empty())
 }

@@ -1,6 +1,6 @@
 //! Replicate: this node becomes a replica of another. It gives up what it holds, so it must hold nothing that is only here.
 
-use super::desk::{Desk, Stop, Work};
+use super::execution::{Execution, Stop, Work};
 use link::contract::{self, Condition};
 use sidecar_rules::commands::{
     Need,
@@ -8,31 +8,31 @@ use sidecar_rules::commands::{
 };
 use topology::{ClusterNode, NodeId};
 
-pub async fn run(desk: &mut Desk<'_>, wanted: &contract::Replicate) -> Work {
+pub async fn run(execution: &mut Execution<'_>, wanted: &contract::Replicate) -> Work {
     let primary = NodeId::new(&wanted.primary_node_id);
-    let look = desk.look().await?;
+    let look = execution.look().await?;
     let nodes = look.nodes.as_ref().ok_or_else(|| Stop::Failed("this server is not in cluster mode".into()))?;
     let state = look.node_state(Condition::Unspecified);
     let held = Held { keys: state.keys, link_up: state.primary_link_up };
     if check(nodes, &primary, held)? == Need::Nothing {
         return Ok(false);
     }
-    wait_for(desk, &primary).await?;
-    follow(desk, &primary).await
+    wait_for(execution, &primary).await?;
+    follow(execution, &primary).await
 }
 
 /// Nodes that have just met hear of each other within moments.
-async fn wait_for(desk: &Desk<'_>, primary: &NodeId) -> Result<(), Stop> {
+async fn wait_for(execution: &Execution<'_>, primary: &NodeId) -> Result<(), Stop> {
     let known = |mut connection: valkey::Connection| {
         let primary = primary.clone();
         async move { Ok(connection.cluster_nodes().await?.find(&primary).is_some_and(ClusterNode::is_primary)) }
     };
-    desk.until(&format!("this node knows {primary} as a primary"), known).await
+    execution.until(&format!("this node knows {primary} as a primary"), known).await
 }
 
-async fn follow(desk: &mut Desk<'_>, primary: &NodeId) -> Work {
-    desk.connect().await?.cluster_replicate(primary).await?;
-    desk.did(format!("CLUSTER REPLICATE {primary}"));
+async fn follow(execution: &mut Execution<'_>, primary: &NodeId) -> Work {
+    execution.connect().await?.cluster_replicate(primary).await?;
+    execution.did(format!("CLUSTER REPLICATE {primary}"));
     let follows = |mut connection: valkey::Connection| {
         let primary = primary.clone();
         async move {
@@ -40,6 +40,6 @@ async fn follow(desk: &mut Desk<'_>, primary: &NodeId) -> Work {
             Ok(nodes.myself().is_some_and(|node| node.primary.as_ref() == Some(&primary)))
         }
     };
-    desk.until("this node is a replica of it", follows).await?;
+    execution.until("this node is a replica of it", follows).await?;
     Ok(true)
 }

@@ -1,4 +1,4 @@
-//! Where one command is worked on: its deadline, what was found, what was done, and how it ends. IO over short connections.
+//! The execution of one command: its deadline, what was found, what was done, and how it ends. IO over short connections.
 
 use super::Context;
 use crate::{
@@ -59,14 +59,14 @@ impl Stop {
     }
 }
 
-pub struct Desk<'a> {
+pub struct Execution<'a> {
     pub context: &'a Context,
     pub until: Instant,
     found: String,
     did: Vec<String>,
 }
 
-impl<'a> Desk<'a> {
+impl<'a> Execution<'a> {
     pub fn new(context: &'a Context, deadline: Duration) -> Self {
         let until = Instant::now() + deadline.saturating_sub(RESERVE).max(deadline / 2);
         Self { context, until, found: String::new(), did: Vec::new() }
