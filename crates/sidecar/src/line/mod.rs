@@ -4,13 +4,13 @@
 mod config;
 mod disk_room;
 mod epoch_file;
-mod essence;
 pub mod heartbeat;
 pub mod look;
 pub mod manager;
 mod mounted_files;
 mod near_expiry;
 mod node;
+mod significant_state;
 mod slots_digest;
 pub mod status;
 pub mod terminating;

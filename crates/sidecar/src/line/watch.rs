@@ -1,7 +1,8 @@
-//! Watches the own server, the volume and the certificate, and has the operator told what cannot wait for the next heartbeat.
-//! IO; one task, started by `main`. The process's life and role come from the process monitor; what else counts is `essence`, pure.
+//! Watches the own server, the volume and the certificate, and reports to the operator what cannot wait for the next heartbeat.
+//! IO; one task, started by `main`. The process's life and role come from the process monitor; what else counts is
+//! `significant_state`, pure.
 
-use super::{disk_room::DiskRoom, essence::Essence, near_expiry::NearExpiry};
+use super::{disk_room::DiskRoom, near_expiry::NearExpiry, significant_state::SignificantState};
 use crate::{
     arguments::RunArguments,
     health::{disk, observation},
@@ -27,7 +28,7 @@ const SLOW_LOOK: Duration = Duration::from_secs(10);
 pub struct Watch {
     arguments: Arc<RunArguments>,
     shared: Shared,
-    last: Essence,
+    last: SignificantState,
     room: DiskRoom,
     expiry: NearExpiry,
     slow_look: Option<Instant>,
@@ -36,7 +37,7 @@ pub struct Watch {
 
 impl Watch {
     pub fn new(arguments: Arc<RunArguments>, shared: Shared, process: &ProcessWatch) -> Self {
-        let (last, room, expiry) = (Essence::default(), DiskRoom::default(), NearExpiry::default());
+        let (last, room, expiry) = (SignificantState::default(), DiskRoom::default(), NearExpiry::default());
         Self { arguments, shared, last, room, expiry, slow_look: None, events: process.events() }
     }
 
@@ -76,15 +77,15 @@ impl Watch {
     async fn look(&mut self) {
         let observed = observation::ask_server(&self.arguments.pod.socket(), self.arguments.probe_deadline).await;
         let kind = self.shared.judge(&observed).kind;
-        let essence = Essence::of(&observed, kind, &self.shared.lock());
-        if essence == self.last {
+        let state = SignificantState::of(&observed, kind, &self.shared.lock());
+        if state == self.last {
             return;
         }
-        if let Some(refused) = essence.refused_since(&self.last) {
+        if let Some(refused) = state.refused_since(&self.last) {
             self.shared.report(Event::SettingsRefused(refused));
         }
-        self.shared.lock().role = essence.role;
-        self.last = essence;
+        self.shared.lock().role = state.role;
+        self.last = state;
         self.shared.tell(Notice::Changed);
     }
 

@@ -1,4 +1,4 @@
-//! Of all that is seen of a server, what the operator wants to know at once. Pure; the watch compares two of these.
+//! The fields of a server's state whose change the operator wants to know immediately. Pure; the watch compares two of these.
 
 use super::heartbeat;
 use crate::{
@@ -9,8 +9,8 @@ use link::contract::{Boot, Role, SettingsRefused};
 use valkey::{ClusterInfo, Info};
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Essence {
-    /// `None` before the first look.
+pub struct SignificantState {
+    /// `None` before the first check.
     kind: Option<Kind>,
     pub role: Role,
     run_id: String,
@@ -25,7 +25,7 @@ pub struct Essence {
     trusted_roots: Vec<String>,
 }
 
-impl Essence {
+impl SignificantState {
     pub fn of(observed: &Observation, kind: Kind, state: &State) -> Self {
         let info = observed.info.as_ref();
         let text = |name| info.and_then(|info| info.text(name)).unwrap_or_default().to_owned();
@@ -66,11 +66,11 @@ mod tests {
     use super::*;
     use crate::{configuration::record::Refused, health::observation::Answer};
 
-    fn seen(info: &str, kind: Kind, state: &mut State) -> Essence {
+    fn seen(info: &str, kind: Kind, state: &mut State) -> SignificantState {
         let info = (!info.is_empty()).then(|| Info::parse(info));
-        let essence = Essence::of(&Observation { answer: Answer::Pong, info, ..Default::default() }, kind, state);
-        state.role = essence.role;
-        essence
+        let seen = SignificantState::of(&Observation { answer: Answer::Pong, info, ..Default::default() }, kind, state);
+        state.role = seen.role;
+        seen
     }
 
     #[test]
@@ -83,8 +83,8 @@ mod tests {
     }
 
     #[test]
-    fn the_first_look_is_a_change() {
-        assert_ne!(seen("role:master\n", Kind::Ready, &mut State::default()), Essence::default());
+    fn the_first_check_is_a_change() {
+        assert_ne!(seen("role:master\n", Kind::Ready, &mut State::default()), SignificantState::default());
     }
 
     #[test]
@@ -99,10 +99,10 @@ mod tests {
 
     #[test]
     fn what_moves_all_the_time_is_no_change() {
-        let look = |memory: u32| {
+        let using = |memory: u32| {
             let info = format!("role:master\nused_memory:{memory}\nmaster_repl_offset:{memory}\n");
             seen(&info, Kind::Ready, &mut State::default())
         };
-        assert_eq!(look(1), look(2));
+        assert_eq!(using(1), using(2));
     }
 }
