@@ -34,7 +34,7 @@ const CALM: Duration = Duration::from_secs(1);
 const REVIEW: Duration = Duration::from_secs(5);
 const CALL_DEADLINE: Duration = Duration::from_secs(2);
 
-/// When the server is looked at again.
+/// When the server is checked again.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Next {
     AtOnce,
@@ -145,7 +145,7 @@ impl Agent {
     async fn write_conf(&mut self, settings: &NodeSettings) -> bool {
         let pod = &self.arguments.pod;
         let folder = pod.data_dir.clone();
-        let Ok(data) = volume::work(move || DataFolder::look(&folder)).await else { return false };
+        let Ok(data) = volume::work(move || DataFolder::read(&folder)).await else { return false };
         let version = self.version(settings);
         let (record, trust) = (&self.record, self.trust);
         let text = render::conf(&Inputs { pod, settings, version, record, data, trust });

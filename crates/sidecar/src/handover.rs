@@ -45,7 +45,7 @@ pub struct HandOver {
     holds: AtomicBool,
 }
 
-/// What was said about a stop that does not come is taken back. Once, and not by looking at the volume all the time: it may hang.
+/// Withdraws what was announced about a stop that does not come. Once, and not by checking the volume all the time: it may hang.
 async fn take_back(socket: PathBuf, data_dir: PathBuf) {
     sleep(LONGEST_STOP + Duration::from_secs(1)).await;
     if let Ok(mut valkey) = Connection::open(&Address::Unix(socket), CALL_DEADLINE).await {

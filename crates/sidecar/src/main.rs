@@ -43,7 +43,7 @@ use tokio::{
     signal::unix::{SignalKind, signal},
 };
 
-/// How often the hook looks for the gate, which is there some milliseconds after the start.
+/// How often the hook checks for the gate, which is there some milliseconds after the start.
 const GATE_PACE: Duration = Duration::from_millis(5);
 
 fn main() -> ExitCode {
@@ -74,7 +74,7 @@ fn await_gate(arguments: &AwaitArguments) -> anyhow::Result<()> {
 fn print_conf(pod: &PodArguments) -> anyhow::Result<()> {
     let settings = settings::read(&pod.settings)?;
     let version = pod.valkey_version.unwrap_or(settings.valkey_version);
-    let (record, data) = (Record::load(&pod.data_dir), DataFolder::look(&pod.data_dir));
+    let (record, data) = (Record::load(&pod.data_dir), DataFolder::read(&pod.data_dir));
     let inputs = Inputs { pod, settings: &settings, version, record: &record, data, trust: Trust::Hopeful };
     print!("{}", render::conf(&inputs));
     Ok(())

@@ -25,7 +25,7 @@ impl DiskFacts {
 }
 
 fn data(data_dir: &Path) -> Data {
-    let folder = DataFolder::look(data_dir);
+    let folder = DataFolder::read(data_dir);
     let journal = folder.append_only_files && !Record::load(data_dir).append_only_replaced;
     match (journal, folder.dump) {
         (true, _) => Data::Journal,

@@ -53,7 +53,6 @@ impl StopNote {
         let outlived = |note: Self| note.asked().elapsed().is_ok_and(|age| age > LONGEST_STOP);
         if Self::read(data_dir).is_some_and(outlived) {
             tracing::warn!("Valkey was asked to stop and did not; its next end is not taken for a stop in order");
-            // Asked again with the next look.
             if let Err(error) = Self::remove(data_dir) {
                 tracing::error!(error = link::sentence::of(&error), "its next end may be taken for one");
             }

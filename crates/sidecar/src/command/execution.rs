@@ -5,7 +5,7 @@ use crate::{
     health::observation,
     line::{
         heartbeat,
-        look::{Look, look},
+        server_state::{self, ServerState},
     },
 };
 use link::contract::{Done, Failed, FullView, NodeState, Refused, RefusedReason, answer::Outcome};
@@ -81,18 +81,17 @@ impl<'a> Execution<'a> {
         Ok(Connection::open(&address, ONE_CONNECTION.min(self.left())).await?)
     }
 
-    /// The first look of a command is what it found.
-    pub async fn look(&mut self) -> Result<Look, Stop> {
-        let look = look(&mut self.connect().await?).await?;
+    /// What a command observes first is what it found.
+    pub async fn observe(&mut self) -> Result<ServerState, Stop> {
+        let server = server_state::read(&mut self.connect().await?).await?;
         if self.found.is_empty() {
-            self.found = describe(&look);
+            self.found = describe(&server);
         }
-        Ok(look)
+        Ok(server)
     }
 
     pub async fn nodes(&mut self) -> Result<ClusterNodes, Stop> {
-        let look = self.look().await?;
-        look.nodes.ok_or_else(|| Stop::Failed("this server is not in cluster mode".into()))
+        self.observe().await?.nodes.ok_or_else(|| Stop::Failed("this server is not in cluster mode".into()))
     }
 
     pub fn found(&mut self, text: impl Into<String>) {
@@ -144,12 +143,12 @@ impl<'a> Execution<'a> {
         let condition = heartbeat::condition(self.context.shared.judge(&observed).kind);
         let address = Address::Unix(self.context.socket.clone());
         let mut connection = Connection::open(&address, deadline).await.ok()?;
-        Some(look(&mut connection).await.ok()?.node_state(condition))
+        Some(server_state::read(&mut connection).await.ok()?.node_state(condition))
     }
 }
 
-fn describe(look: &Look) -> String {
-    let Some(nodes) = &look.nodes else { return "a server outside of cluster mode".into() };
+fn describe(server: &ServerState) -> String {
+    let Some(nodes) = &server.nodes else { return "a server outside of cluster mode".into() };
     let Some(node) = nodes.myself() else { return "a server that does not list itself".into() };
     let slots = node.slots.count();
     let others = nodes.0.len().saturating_sub(1);

@@ -1,13 +1,13 @@
 //! The whole cluster as this node sees it, in the contract's words. Pure.
 
-use crate::line::look::Look;
+use crate::line::server_state::ServerState;
 use link::contract::{FullView, NodeAddress, Role, SlotMove, SlotRange, ViewedNode};
 use topology::{ClusterNode, ClusterNodes};
 
-pub fn full_view(look: &Look) -> Option<FullView> {
-    let nodes = look.nodes.as_ref()?;
-    let viewed = nodes.0.iter().map(|node| viewed(node, nodes, &look.shard_id));
-    Some(FullView { summary: look.cluster_view(), nodes: viewed.collect() })
+pub fn full_view(server: &ServerState) -> Option<FullView> {
+    let nodes = server.nodes.as_ref()?;
+    let viewed = nodes.0.iter().map(|node| viewed(node, nodes, &server.shard_id));
+    Some(FullView { summary: server.cluster_view(), nodes: viewed.collect() })
 }
 
 fn viewed(node: &ClusterNode, nodes: &ClusterNodes, own_shard: &str) -> ViewedNode {

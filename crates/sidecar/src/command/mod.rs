@@ -39,9 +39,9 @@ pub async fn execute(order: Order, context: &Context) -> Outcome {
 
 async fn carry_out(execution: &mut Execution<'_>, action: &Action, view: &mut Option<FullView>) -> Work {
     match action {
-        Action::Probe(_) => execution.look().await.map(|_| false),
+        Action::Probe(_) => execution.observe().await.map(|_| false),
         Action::ReadView(_) => {
-            *view = full_view::full_view(&execution.look().await?);
+            *view = full_view::full_view(&execution.observe().await?);
             Ok(false)
         }
         Action::Meet(meet) => meet::run(execution, meet).await,

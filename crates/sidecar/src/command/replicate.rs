@@ -10,9 +10,9 @@ use topology::{ClusterNode, NodeId};
 
 pub async fn run(execution: &mut Execution<'_>, wanted: &contract::Replicate) -> Work {
     let primary = NodeId::new(&wanted.primary_node_id);
-    let look = execution.look().await?;
-    let nodes = look.nodes.as_ref().ok_or_else(|| Stop::Failed("this server is not in cluster mode".into()))?;
-    let state = look.node_state(Condition::Unspecified);
+    let server = execution.observe().await?;
+    let nodes = server.nodes.as_ref().ok_or_else(|| Stop::Failed("this server is not in cluster mode".into()))?;
+    let state = server.node_state(Condition::Unspecified);
     let held = Held { keys: state.keys, link_up: state.primary_link_up };
     if check(nodes, &primary, held)? == Need::Nothing {
         return Ok(false);

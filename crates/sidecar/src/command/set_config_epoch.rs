@@ -6,8 +6,8 @@ use sidecar_rules::commands::{Need, set_config_epoch};
 
 pub async fn run(execution: &mut Execution<'_>, wanted: &contract::SetConfigEpoch) -> Work {
     let epoch = wanted.config_epoch;
-    let look = execution.look().await?;
-    let cluster = look.cluster.ok_or_else(|| Stop::Failed("this server is not in cluster mode".into()))?;
+    let server = execution.observe().await?;
+    let cluster = server.cluster.ok_or_else(|| Stop::Failed("this server is not in cluster mode".into()))?;
     if set_config_epoch::check(epoch, cluster.my_epoch, cluster.known_nodes)? == Need::Nothing {
         return Ok(false);
     }

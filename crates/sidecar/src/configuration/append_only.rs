@@ -34,8 +34,8 @@ pub enum SwitchError {
     Note(#[source] SaveRecord),
     #[error("could not retire the append-only files")]
     Retire(#[source] io::Error),
-    #[error("could not look at the data volume")]
-    Look(#[source] io::Error),
+    #[error("could not read the data volume")]
+    Read(#[source] io::Error),
 }
 
 /// A snapshot that failed, most likely for want of room, is not asked for again at once.
@@ -103,7 +103,7 @@ impl Switch {
         wanted: bool,
     ) -> Result<Progress, SwitchError> {
         let DataDirectory { path: data_dir, record } = data;
-        let (identity, files) = look(data_dir).await?;
+        let (identity, files) = read(data_dir).await?;
         if !files && record.append_only_replaced {
             note(record, data_dir, false).await?;
         }
@@ -158,10 +158,10 @@ pub struct DataDirectory<'a> {
 }
 
 /// The snapshot's identity, and whether there are append-only files.
-async fn look(data_dir: &Path) -> Result<(Option<u64>, bool), SwitchError> {
+async fn read(data_dir: &Path) -> Result<(Option<u64>, bool), SwitchError> {
     let folder = data_dir.to_owned();
-    let look = move || (data_folder::snapshot_identity(&folder), DataFolder::look(&folder).append_only_files);
-    volume::work(look).await.map_err(SwitchError::Look)
+    let read = move || (data_folder::snapshot_identity(&folder), DataFolder::read(&folder).append_only_files);
+    volume::work(read).await.map_err(SwitchError::Read)
 }
 
 async fn note(record: &mut Record, data_dir: &Path, replaced: bool) -> Result<(), SwitchError> {

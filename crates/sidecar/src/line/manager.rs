@@ -18,8 +18,8 @@ use workload_api::Source;
 
 type Settings = watch::Receiver<Option<Arc<NodeSettings>>>;
 
-/// How soon what the source says is seen in /status, and an unreadable memory is tried again.
-const LOOK: Duration = Duration::from_secs(1);
+/// How soon what the source says is seen in /status, and an epoch file that cannot be read is tried again.
+const INTERVAL: Duration = Duration::from_secs(1);
 /// Notices on their way; more wait in `Shared`.
 const ON_THE_WAY: usize = 4;
 
@@ -96,7 +96,7 @@ impl LineManager {
             Ok(line) => line,
             Err(problem) => {
                 self.down(problem);
-                return sleep(LOOK).await;
+                return sleep(INTERVAL).await;
             }
         };
         let (notices, receiver) = mpsc::channel(ON_THE_WAY);
@@ -163,7 +163,7 @@ impl LineManager {
                 }
                 state.line.certificate_problem = problem;
             }
-            sleep(LOOK).await;
+            sleep(INTERVAL).await;
         }
     }
 

@@ -1,4 +1,4 @@
-//! The certificate, its key and the trusted roots, from the folder where the kubelet mounts their Secret. IO; one task looks
+//! The certificate, its key and the trusted roots, from the folder where the kubelet mounts their Secret. IO; one task checks
 //! once a second. What cannot be used leaves the last good set in force.
 
 use crate::settings::{self, Stamp};
@@ -15,7 +15,7 @@ use std::{
 use tokio::{sync::watch, task::JoinHandle};
 use zeroize::Zeroizing;
 
-const LOOK: Duration = Duration::from_secs(1);
+const INTERVAL: Duration = Duration::from_secs(1);
 /// The kubelet's link to the files of one revision of the Secret.
 const REVISION_LINK: &str = "..data";
 
@@ -89,12 +89,12 @@ struct Reader {
 impl Reader {
     async fn run(mut self) {
         loop {
-            self.look();
-            tokio::time::sleep(LOOK).await;
+            self.check();
+            tokio::time::sleep(INTERVAL).await;
         }
     }
 
-    fn look(&mut self) {
+    fn check(&mut self) {
         let now = revision(&self.folder);
         if self.seen.as_ref() == Some(&now) {
             return;

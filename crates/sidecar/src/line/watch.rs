@@ -21,9 +21,9 @@ use std::{
 use tokio::sync::broadcast::{self, error::RecvError};
 
 /// Three questions to a Unix socket each time.
-const LOOK: Duration = Duration::from_millis(500);
+const INTERVAL: Duration = Duration::from_millis(500);
 /// The volume fills slowly, and asking it takes a thread.
-const SLOW_LOOK: Duration = Duration::from_secs(10);
+const VOLUME_INTERVAL: Duration = Duration::from_secs(10);
 
 pub struct Watch {
     arguments: Arc<RunArguments>,
@@ -31,26 +31,26 @@ pub struct Watch {
     last: SignificantState,
     room: DiskRoom,
     expiry: NearExpiry,
-    slow_look: Option<Instant>,
+    volume_checked: Option<Instant>,
     events: broadcast::Receiver<process::Event>,
 }
 
 impl Watch {
     pub fn new(arguments: Arc<RunArguments>, shared: Shared, process: &ProcessWatch) -> Self {
         let (last, room, expiry) = (SignificantState::default(), DiskRoom::default(), NearExpiry::default());
-        Self { arguments, shared, last, room, expiry, slow_look: None, events: process.events() }
+        Self { arguments, shared, last, room, expiry, volume_checked: None, events: process.events() }
     }
 
     pub async fn run(mut self) {
         loop {
-            self.look().await;
-            self.look_at_certificate();
-            if self.slow_look.is_none_or(|at| at.elapsed() >= SLOW_LOOK) {
-                self.slow_look = Some(Instant::now());
-                self.look_at_volume().await;
+            self.check_server().await;
+            self.check_certificate();
+            if self.volume_checked.is_none_or(|at| at.elapsed() >= VOLUME_INTERVAL) {
+                self.volume_checked = Some(Instant::now());
+                self.check_volume().await;
             }
             tokio::select! {
-                () = tokio::time::sleep(LOOK) => {}
+                () = tokio::time::sleep(INTERVAL) => {}
                 event = self.events.recv() => self.take(event),
             }
         }
@@ -63,7 +63,7 @@ impl Watch {
                 self.shared.report(Event::RoleChanged(RoleChanged { from: from.into(), to: to.into() }));
             }
             Ok(process::Event::Answers { .. }) => self.shared.ask_for_review(),
-            // What was missed shows in the look that follows.
+            // What was missed shows in the check that follows.
             Err(_) => {}
         }
     }
@@ -74,7 +74,7 @@ impl Watch {
         self.shared.report(Event::ValkeyDied(ValkeyDied { exit_status: 0, detail }));
     }
 
-    async fn look(&mut self) {
+    async fn check_server(&mut self) {
         let observed = observation::ask_server(&self.arguments.pod.socket(), self.arguments.probe_deadline).await;
         let kind = self.shared.judge(&observed).kind;
         let state = SignificantState::of(&observed, kind, &self.shared.lock());
@@ -89,7 +89,7 @@ impl Watch {
         self.shared.tell(Notice::Changed);
     }
 
-    async fn look_at_volume(&mut self) {
+    async fn check_volume(&mut self) {
         let Some(disk) = disk::ask(&self.arguments.pod.data_dir, self.arguments.probe_deadline).await else { return };
         if self.room.is_filling(disk) {
             tracing::warn!(available = disk.available, size = disk.total, "the data volume fills up");
@@ -98,7 +98,7 @@ impl Watch {
         }
     }
 
-    fn look_at_certificate(&mut self) {
+    fn check_certificate(&mut self) {
         let certificate = self.shared.lock().line.certificate.clone();
         let event = certificate.and_then(|certificate| self.expiry.news(&certificate, Timestamp::now()));
         if let Some(event) = event {

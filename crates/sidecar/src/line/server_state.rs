@@ -1,5 +1,5 @@
-//! One whole look at the own server: what it says of itself and of its cluster, in the contract's words. IO in `look`, the
-//! rest pure; heartbeats, the watch and commands use it.
+//! What the own server says of itself and of its cluster, and the same as the contract spells it. IO in `read`, the rest pure;
+//! heartbeats and commands use it.
 
 use super::slots_digest::slots_digest;
 use link::contract::{ClusterView, Condition, NodeState, Role};
@@ -10,25 +10,25 @@ const SECTIONS: [&str; 5] = ["server", "replication", "memory", "keyspace", "clu
 
 /// Cluster facts are `None` on a server that is not in cluster mode.
 #[derive(Clone, Debug)]
-pub struct Look {
+pub struct ServerState {
     pub info: Info,
     pub cluster: Option<ClusterInfo>,
     pub nodes: Option<ClusterNodes>,
     pub shard_id: String,
 }
 
-pub async fn look(connection: &mut Connection) -> Result<Look, CallError> {
+pub async fn read(connection: &mut Connection) -> Result<ServerState, CallError> {
     let info = connection.info(&SECTIONS).await?;
-    let mut look = Look { info, cluster: None, nodes: None, shard_id: String::new() };
-    if look.info.flag("cluster_enabled") {
-        look.cluster = Some(connection.cluster_info().await?);
-        look.nodes = Some(connection.cluster_nodes().await?);
-        look.shard_id = connection.call(&["CLUSTER", "MYSHARDID"]).await?.into_text();
+    let mut server = ServerState { info, cluster: None, nodes: None, shard_id: String::new() };
+    if server.info.flag("cluster_enabled") {
+        server.cluster = Some(connection.cluster_info().await?);
+        server.nodes = Some(connection.cluster_nodes().await?);
+        server.shard_id = connection.call(&["CLUSTER", "MYSHARDID"]).await?.into_text();
     }
-    Ok(look)
+    Ok(server)
 }
 
-impl Look {
+impl ServerState {
     pub fn role(&self) -> Role {
         match self.info.text("role") {
             Some("master") => Role::Primary,
@@ -113,26 +113,26 @@ mod tests {
     const CLUSTER: &str = "cluster_state:fail\r\ncluster_slots_assigned:13\r\ncluster_slots_ok:13\r\n\
         cluster_known_nodes:3\r\ncluster_size:2\r\ncluster_current_epoch:3\r\ncluster_my_epoch:3\r\n";
 
-    fn seen(info: &str) -> Look {
+    fn seen(info: &str) -> ServerState {
         let (cluster, nodes) = (ClusterInfo::parse(CLUSTER), ClusterNodes::parse(NODES));
-        Look { info: Info::parse(info), cluster, nodes, shard_id: "s".into() }
+        ServerState { info: Info::parse(info), cluster, nodes, shard_id: "s".into() }
     }
 
     #[test]
     fn a_primary_tells_its_own_position_and_its_part_of_the_slots() {
-        let look = seen("role:master\nmaster_repl_offset:42\nmaster_replid:r\ndb0:keys=3,expires=0\ndb3:keys=4\n");
-        let state = look.node_state(Condition::Ready);
+        let server = seen("role:master\nmaster_repl_offset:42\nmaster_replid:r\ndb0:keys=3,expires=0\ndb3:keys=4\n");
+        let state = server.node_state(Condition::Ready);
         assert_eq!((state.node_id.as_str(), state.role(), state.replication_offset), ("aa", Role::Primary, 42));
         assert_eq!((state.keys, state.replication_id.as_str(), state.shard_id.as_str()), (7, "r", "s"));
-        let view = look.cluster_view().unwrap();
+        let view = server.cluster_view().unwrap();
         assert_eq!((view.slots_mine, view.slots_assigned, view.failing_nodes, view.known_nodes), (11, 13, 1, 3));
         assert!(!view.state_ok);
     }
 
     #[test]
     fn a_replica_tells_what_it_has_processed() {
-        let look = seen("role:slave\nmaster_link_status:up\nslave_repl_offset:40\nmaster_repl_offset:42\n");
-        let state = look.node_state(Condition::NotInSync);
+        let server = seen("role:slave\nmaster_link_status:up\nslave_repl_offset:40\nmaster_repl_offset:42\n");
+        let state = server.node_state(Condition::NotInSync);
         assert_eq!((state.role(), state.replication_offset, state.primary_link_up), (Role::Replica, 40, true));
         assert_eq!(state.condition(), Condition::NotInSync);
         assert_eq!(state.primary_link_down_seconds, Some(0));
@@ -150,8 +150,8 @@ mod tests {
 
     #[test]
     fn a_server_outside_any_cluster_has_no_view() {
-        let look = Look { cluster: None, nodes: None, ..seen("role:master\n") };
-        assert_eq!(look.cluster_view(), None);
-        assert_eq!(look.node_state(Condition::Ready).node_id, "");
+        let server = ServerState { cluster: None, nodes: None, ..seen("role:master\n") };
+        assert_eq!(server.cluster_view(), None);
+        assert_eq!(server.node_state(Condition::Ready).node_id, "");
     }
 }
