@@ -104,8 +104,8 @@ async fn run(arguments: Arc<RunArguments>) -> anyhow::Result<()> {
     let paths = boot::BootPaths { fifo: pod.gate(), conf: pod.conf(), data_dir: pod.data_dir.clone() };
     let (gate, patience) = (shared.gate.clone(), arguments.boot_patience);
     let version = pod.valkey_version;
-    let complaints = boot::Complaints::default();
-    tokio::spawn(boot::BootGuard { paths, gate, shared: shared.clone(), process, patience, version, complaints }.run());
+    let errors = boot::ErrorLog::default();
+    tokio::spawn(boot::BootGuard { paths, gate, shared: shared.clone(), process, patience, version, errors }.run());
     tokio::spawn(LineManager::new(arguments.clone(), shared.clone()).run());
     let agent = tokio::spawn(Agent::new(arguments.clone(), shared.clone()).run());
     tokio::select! {

@@ -64,7 +64,7 @@ pub struct Shared {
     /// The gate before Valkey.
     pub gate: Gate,
     notices: Arc<Mutex<VecDeque<Notice>>>,
-    told: Arc<Notify>,
+    notice_added: Arc<Notify>,
     /// The settings in force, for those who wait for others.
     settings: Arc<watch::Sender<Option<Arc<NodeSettings>>>>,
 }
@@ -83,8 +83,8 @@ impl Shared {
         self.review.notified().await;
     }
 
-    /// Has the operator told, now or when there is a line.
-    pub fn tell(&self, notice: Notice) {
+    /// Sends it to the operator, now or when there is a line.
+    pub fn notify_operator(&self, notice: Notice) {
         let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
         let changed = |notice: &Notice| matches!(notice, Notice::Changed);
         if changed(&notice) && notices.iter().any(changed) {
@@ -94,21 +94,21 @@ impl Shared {
             notices.pop_front();
         }
         notices.push_back(notice);
-        self.told.notify_one();
+        self.notice_added.notify_one();
     }
 
     pub fn report(&self, event: Event) {
-        self.tell(Notice::Report(event));
+        self.notify_operator(Notice::Report(event));
     }
 
-    /// The oldest notice nobody has taken; for one reader.
+    /// The oldest notice that is not sent yet; for one reader.
     pub async fn next_notice(&self) -> Notice {
         loop {
-            let told = self.told.notified();
+            let added = self.notice_added.notified();
             let oldest = self.notices.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
             match oldest {
                 Some(notice) => return notice,
-                None => told.await,
+                None => added.await,
             }
         }
     }

@@ -2,8 +2,8 @@
 //! its configuration. IO; one task, started by `main`.
 
 use super::{
-    complaints::Complaints,
     disk_facts::DiskFacts,
+    error_log::ErrorLog,
     fifo::{self, FifoError, Served},
     gate::Gate,
     inquiry::Inquiry,
@@ -50,7 +50,7 @@ pub struct BootGuard {
     pub patience: Duration,
     /// Of the Valkey beside it, if the pod says.
     pub version: Option<ValkeyVersion>,
-    pub complaints: Complaints,
+    pub errors: ErrorLog,
 }
 
 /// What came of an open gate.
@@ -122,7 +122,7 @@ impl BootGuard {
                 }
             }
             tokio::select! {
-                () = self.gate.rung() => {}
+                () = self.gate.changed() => {}
                 () = sleep(if began.elapsed() < EAGER_FOR { EAGER } else { PATIENT }) => {}
             }
         }
@@ -135,10 +135,10 @@ impl BootGuard {
         disk
     }
 
-    /// Nobody waits at the gate any more, whatever was last told.
+    /// Nothing waits at the gate any more, whatever was last published.
     fn runs(&self) {
-        let told = self.shared.lock().boot.clone();
-        if let Some(boot) = told.filter(|boot| boot.waiting) {
+        let published = self.shared.lock().boot.clone();
+        if let Some(boot) = published.filter(|boot| boot.waiting) {
             self.publish(Boot { waiting: false, reason: "it runs".into(), ..boot });
         }
     }
@@ -151,7 +151,7 @@ impl BootGuard {
             clean_stop: disk.clean_stop,
             answers: inquiry.map_or_else(BTreeMap::new, Inquiry::answers),
             asked: inquiry.map_or(Duration::ZERO, Inquiry::asked),
-            ordered: self.gate.wishes().ordered,
+            ordered: self.gate.requests().ordered,
             waited: began.elapsed(),
             patience: self.patience,
         }
@@ -159,14 +159,14 @@ impl BootGuard {
 
     /// `starting`: one that was let through a moment ago may own nodes.conf by now.
     fn let_through(&self, start: Start, concede: bool, starting: bool) -> Passage {
-        if !self.gate.wishes().conf_is_current || (starting && (concede || start == Start::Fresh)) {
+        if !self.gate.requests().conf_is_current || (starting && (concede || start == Start::Fresh)) {
             return Passage::Closed;
         }
         if start == Start::Fresh {
             return self.start_afresh();
         }
         if concede && let Err(error) = nodes_conf::concede(&self.paths.data_dir) {
-            self.complaints.tell(&error);
+            self.errors.log(&error);
             return Passage::Closed;
         }
         if !starting {
@@ -179,7 +179,7 @@ impl BootGuard {
         match self.serve_without_note() {
             Ok(Served::Read) => {
                 tracing::info!("Valkey got its configuration");
-                self.gate.obeyed();
+                self.gate.served();
                 Passage::Through
             }
             Ok(Served::NobodyReads) => Passage::Closed,
@@ -200,7 +200,7 @@ impl BootGuard {
         match StopNote::remove(&self.paths.data_dir) {
             Ok(()) => reader.tell(&self.line()),
             Err(error) => {
-                self.complaints.tell(&error);
+                self.errors.log(&error);
                 reader.tell(DISMISSAL).map(|_| Served::NobodyReads)
             }
         }
@@ -215,7 +215,7 @@ impl BootGuard {
         match shard_ids::mend(&self.paths.data_dir) {
             Ok(true) => tracing::warn!("nodes.conf named two shards for one pair of primary and replica; mended"),
             Ok(false) => {}
-            Err(error) => self.complaints.tell(&error),
+            Err(error) => self.errors.log(&error),
         }
     }
 
@@ -224,19 +224,19 @@ impl BootGuard {
         match set_aside(&self.paths.data_dir) {
             Ok(folder) => {
                 tracing::warn!(?folder, "this node starts afresh; what it had is set aside");
-                self.gate.obeyed();
+                self.gate.served();
                 self.gate.conf_outdated();
                 self.shared.ask_for_review();
             }
-            Err(error) => self.complaints.tell(&error),
+            Err(error) => self.errors.log(&error),
         }
         Passage::Afresh
     }
 
     fn dismiss_if_asked(&self) {
-        if self.gate.wishes().dismissed && matches!(fifo::serve(&self.paths.fifo, DISMISSAL), Ok(Served::Read)) {
+        if self.gate.requests().dismissed && matches!(fifo::serve(&self.paths.fifo, DISMISSAL), Ok(Served::Read)) {
             tracing::info!("the pod stops; a Valkey that waited at the gate was told to end");
-            self.gate.obeyed();
+            self.gate.served();
         }
     }
 
@@ -252,12 +252,12 @@ impl BootGuard {
         tracing::info!(waiting = boot.waiting, reason = %boot.reason, "the gate before Valkey");
         state.boot = Some(boot);
         drop(state);
-        self.shared.tell(Notice::Changed);
+        self.shared.notify_operator(Notice::Changed);
     }
 
     fn note(&self, result: Result<(), FifoError>) {
         if let Err(error) = result {
-            self.complaints.tell(&error);
+            self.errors.log(&error);
         }
     }
 }

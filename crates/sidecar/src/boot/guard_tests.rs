@@ -8,8 +8,8 @@ fn guard(folder: &Path) -> BootGuard {
     let shared = Shared::default();
     let (gate, process) = (shared.gate.clone(), ProcessWatch::default());
     gate.conf_rendered();
-    let complaints = Complaints::default();
-    BootGuard { paths, gate, shared, process, patience: Duration::ZERO, version: None, complaints }
+    let errors = ErrorLog::default();
+    BootGuard { paths, gate, shared, process, patience: Duration::ZERO, version: None, errors }
 }
 
 /// What a Valkey that comes is told, and whether the note of the last stop was there when it was.

@@ -2,8 +2,8 @@
 //! of the process, restarts in place included, it is decided first whether this node may come back as what it was.
 //! `sidecar_rules::boot` decides, `BootGuard` gathers the facts and executes, `Gate` is how the other parts speak to it.
 
-mod complaints;
 mod disk_facts;
+mod error_log;
 mod fifo;
 mod gate;
 mod guard;
@@ -14,7 +14,7 @@ mod shard_ids;
 pub mod status;
 mod stop_note;
 
-pub use complaints::Complaints;
+pub use error_log::ErrorLog;
 pub use fifo::is_gate;
 pub use gate::Gate;
 pub use guard::{BootGuard, BootPaths};

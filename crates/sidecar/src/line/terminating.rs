@@ -26,7 +26,7 @@ mod tests {
         shared.lock().role = Role::Primary;
         tell(&shared);
         tell(&shared);
-        shared.tell(Notice::Changed);
+        shared.notify_operator(Notice::Changed);
         let Notice::Report(Event::PodTerminating(told)) = shared.next_notice().await else { panic!("another notice") };
         assert_eq!(told.role(), Role::Primary);
         assert!(matches!(shared.next_notice().await, Notice::Changed));

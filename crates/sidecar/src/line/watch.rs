@@ -86,7 +86,7 @@ impl Watch {
         }
         self.shared.lock().role = state.role;
         self.last = state;
-        self.shared.tell(Notice::Changed);
+        self.shared.notify_operator(Notice::Changed);
     }
 
     async fn check_volume(&mut self) {

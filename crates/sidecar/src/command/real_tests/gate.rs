@@ -1,6 +1,6 @@
 use super::cluster::{DEADLINE, eventually};
 use crate::{
-    boot::{BootGuard, BootPaths, Complaints},
+    boot::{BootGuard, BootPaths, ErrorLog},
     command::{Context, execute},
     process::ProcessMonitor,
     state::Shared,
@@ -65,7 +65,7 @@ fn keep(shared: &Shared, socket: PathBuf, folder: PathBuf) {
         process: monitor.watch(),
         patience: Duration::from_millis(100),
         version: None,
-        complaints: Complaints::default(),
+        errors: ErrorLog::default(),
     };
     tokio::spawn(monitor.run());
     tokio::spawn(guard.run());

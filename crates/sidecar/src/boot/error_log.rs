@@ -1,4 +1,4 @@
-//! What the gate complains of in the log: what fails is tried again many times a second, and is not told that often.
+//! Errors of the boot guard in the log: what fails is tried again many times a second, and is not logged that often.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -7,15 +7,15 @@ use std::{
 
 const AGAIN: Duration = Duration::from_secs(10);
 
-/// What was last complained of, and when.
+/// What was logged last, and when.
 #[derive(Debug, Default)]
-pub struct Complaints(Mutex<Option<(String, Instant)>>);
+pub struct ErrorLog(Mutex<Option<(String, Instant)>>);
 
-impl Complaints {
-    pub(super) fn tell(&self, error: &dyn std::error::Error) {
+impl ErrorLog {
+    pub(super) fn log(&self, error: &dyn std::error::Error) {
         let text = link::sentence::of(error);
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if last.as_ref().is_none_or(|(told, at)| *told != text || at.elapsed() > AGAIN) {
+        if last.as_ref().is_none_or(|(logged, at)| *logged != text || at.elapsed() > AGAIN) {
             tracing::error!(error = text, "the gate before Valkey does not work");
             *last = Some((text, Instant::now()));
         }
