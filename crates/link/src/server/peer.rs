@@ -97,9 +97,9 @@ impl Peer {
         &self,
         sender: &Sender,
         metadata: &MetadataMap,
-        desk: (&dyn PodProof, &Summons, &Limits),
+        service: (&dyn PodProof, &Summons, &Limits),
     ) -> Result<&Admitted, Refusal> {
-        let (proof, summons, limits) = desk;
+        let (proof, summons, limits) = service;
         let admitted = self
             .admitted
             .get_or_try_init(|| async {
