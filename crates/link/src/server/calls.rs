@@ -42,7 +42,7 @@ impl<O: Operator> Calls<O> {
 
     async fn admit(&self, sender: &Sender, metadata: &MetadataMap) -> Result<&Admitted, Status> {
         let shared = &self.shared;
-        let service = (shared.parts.proof.as_ref(), &shared.summons, &shared.parts.limits);
+        let service = (shared.parts.proof.as_ref(), &shared.wakeups, &shared.parts.limits);
         self.peer.admit(sender, metadata, service).await.map_err(|refusal| self.refuse(refusal))
     }
 

@@ -12,11 +12,11 @@ mod refusal;
 mod service;
 mod session;
 mod spread;
-mod summons;
+mod wakeups;
 
 pub use limits::Limits;
 pub use listen::{Server, ServerParts};
 pub use refusal::Refusal;
 pub use service::{Attention, Leadership, Meter, Operator, PodProof, ProofError, ProvenPod, Sidecar};
 pub use session::{Session, SessionError};
-pub use summons::Summons;
+pub use wakeups::Wakeups;

@@ -1,6 +1,6 @@
 //! One connection's sidecar: who its certificate says it is, which pod its token proved, and what it has open.
 
-use super::{Limits, PodProof, ProofError, ProvenPod, Refusal, Sidecar, Summons, bucket::Bucket, summons::Bell};
+use super::{Limits, PodProof, ProofError, ProvenPod, Refusal, Sidecar, Wakeups, bucket::Bucket, wakeups::Wakeup};
 use crate::{PROOF_METADATA, PROOF_PREFIX, contract::Sender};
 use jiff::{SignedDuration, Timestamp};
 use pki::identity::Naming;
@@ -20,7 +20,7 @@ use tonic::metadata::MetadataMap;
 
 pub struct Admitted {
     pub sidecar: Sidecar,
-    pub bell: Bell,
+    pub wakeup: Wakeup,
 }
 
 pub struct Peer {
@@ -97,16 +97,16 @@ impl Peer {
         &self,
         sender: &Sender,
         metadata: &MetadataMap,
-        service: (&dyn PodProof, &Summons, &Limits),
+        service: (&dyn PodProof, &Wakeups, &Limits),
     ) -> Result<&Admitted, Refusal> {
-        let (proof, summons, limits) = service;
+        let (proof, wakeups, limits) = service;
         let admitted = self
             .admitted
             .get_or_try_init(|| async {
                 let pod = self.prove(proof, metadata, limits).await?;
                 fits(&pod, sender)?;
-                let bell = summons.connect(&pod.pod_uid, self.number);
-                Ok::<_, Refusal>(Admitted { sidecar: self.sidecar(pod, sender), bell })
+                let wakeup = wakeups.connect(&pod.pod_uid, self.number);
+                Ok::<_, Refusal>(Admitted { sidecar: self.sidecar(pod, sender), wakeup })
             })
             .await?;
         fits(&admitted.sidecar.pod, sender)?;

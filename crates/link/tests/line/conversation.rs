@@ -1,4 +1,4 @@
-//! The ordinary life of a line: heartbeats, reports, a summons, a job.
+//! The ordinary life of a line: heartbeats, reports, a wakeup, a job.
 
 use crate::{
     certificates::{CLUSTER, Installation, NAMESPACE},
@@ -77,13 +77,13 @@ async fn an_event_is_reported_at_once_and_one_without_a_connection_when_there_is
 }
 
 #[tokio::test]
-async fn a_summoned_sidecar_speaks_at_once() -> Result<()> {
+async fn a_woken_sidecar_sends_its_heartbeat_immediately() -> Result<()> {
     let (running, _sidecar) = pair().await?;
     for beats in 2..5 {
-        ensure!(running.summons.summon("uid-of-orders-0"), "it is not connected");
-        until("the summoned heartbeat", || running.beats() >= beats).await?;
+        ensure!(running.wakeups.wake("uid-of-orders-0"), "it is not connected");
+        until("the heartbeat after the wakeup", || running.beats() >= beats).await?;
     }
-    ensure!(!running.summons.summon("uid-of-orders-9"));
+    ensure!(!running.wakeups.wake("uid-of-orders-9"));
     Ok(())
 }
 
@@ -91,7 +91,7 @@ async fn a_summoned_sidecar_speaks_at_once() -> Result<()> {
 async fn a_sidecar_told_to_stay_carries_out_commands_until_the_job_is_done() -> Result<()> {
     let (running, sidecar) = pair().await?;
     running.told.stay_connected.store(true, Ordering::Relaxed);
-    running.summons.summon("uid-of-orders-0");
+    running.wakeups.wake("uid-of-orders-0");
     let session = running.session().await?;
     let uid = session.sidecar().pod.cluster_uid.clone();
     let Outcome::Done(done) = session.command(fence(uid, 1), Action::Probe(Probe {}), SECONDS).await? else {
@@ -106,7 +106,7 @@ async fn a_sidecar_told_to_stay_carries_out_commands_until_the_job_is_done() -> 
 async fn a_command_ends_at_its_deadline_and_others_go_on_meanwhile() -> Result<()> {
     let (running, _sidecar) = pair().await?;
     running.told.stay_connected.store(true, Ordering::Relaxed);
-    running.summons.summon("uid-of-orders-0");
+    running.wakeups.wake("uid-of-orders-0");
     let session = running.session().await?;
     let uid = || sender(NAMESPACE, CLUSTER, "orders-0").cluster_uid;
     let hung = session.command(fence(uid(), 1), Action::Meet(Meet::default()), Duration::from_millis(700));
@@ -122,7 +122,7 @@ async fn a_command_ends_at_its_deadline_and_others_go_on_meanwhile() -> Result<(
 async fn a_command_for_another_cluster_is_refused_by_the_sidecar() -> Result<()> {
     let (running, _sidecar) = pair().await?;
     running.told.stay_connected.store(true, Ordering::Relaxed);
-    running.summons.summon("uid-of-orders-0");
+    running.wakeups.wake("uid-of-orders-0");
     let session = running.session().await?;
     let Outcome::Refused(refused) = session.command(fence("other".into(), 1), Action::Probe(Probe {}), SECONDS).await?
     else {
@@ -136,7 +136,7 @@ async fn a_command_for_another_cluster_is_refused_by_the_sidecar() -> Result<()>
 async fn a_session_whose_sidecar_is_gone_says_so() -> Result<()> {
     let (running, sidecar) = pair().await?;
     running.told.stay_connected.store(true, Ordering::Relaxed);
-    running.summons.summon("uid-of-orders-0");
+    running.wakeups.wake("uid-of-orders-0");
     let session = running.session().await?;
     let uid = session.sidecar().pod.cluster_uid.clone();
     let lost = session.command(fence(uid, 1), Action::Meet(Meet::default()), Duration::from_secs(60));

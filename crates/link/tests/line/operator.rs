@@ -8,7 +8,7 @@ use link::{
     contract::{HeartbeatRequest, ReportRequest},
     server::{
         Attention, Leadership, Limits, Meter, Operator, PodProof, ProofError, ProvenPod, Refusal, Server, ServerParts,
-        Session, Sidecar, Summons,
+        Session, Sidecar, Wakeups,
     },
 };
 use std::{
@@ -132,7 +132,7 @@ pub struct Running {
     pub counted: Arc<Counted>,
     pub credentials: watch::Sender<Arc<Credentials>>,
     pub leadership: watch::Sender<Leadership>,
-    pub summons: Summons,
+    pub wakeups: Wakeups,
     sessions: AsyncMutex<mpsc::Receiver<Session>>,
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<()>,
@@ -163,11 +163,11 @@ impl Running {
             credentials: credentials.subscribe(),
             leadership: leadership.subscribe(),
         })?;
-        let summons = server.summons();
+        let wakeups = server.wakeups();
         let (stop, stopped) = oneshot::channel::<()>();
         let task = tokio::spawn(server.run(listener, async { drop(stopped.await) }));
         let (sessions, stop) = (AsyncMutex::new(held), Some(stop));
-        Ok(Self { address, told, tokens, counted, credentials, leadership, summons, sessions, stop, task })
+        Ok(Self { address, told, tokens, counted, credentials, leadership, wakeups, sessions, stop, task })
     }
 
     pub async fn session(&self) -> Result<Session> {
