@@ -51,7 +51,7 @@ async fn stop(load: Load) -> Report {
 }
 
 async fn is_primary(node: SocketAddr) -> Result<bool, valkey::CallError> {
-    Ok(matches!(connect(node).await?.role().await?, valkey::Role::Primary { .. }))
+    Ok(connect(node).await?.role().await? == topology::Role::Primary)
 }
 
 #[tokio::test]

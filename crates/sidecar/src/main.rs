@@ -113,7 +113,7 @@ async fn run(arguments: Arc<RunArguments>) -> anyhow::Result<()> {
         _ = interrupted.recv() => {}
         ended = agent => anyhow::bail!("the agent's loop ended: {ended:?}"),
     }
-    terminating::tell(&shared);
+    terminating::report(&shared);
     // The kubelet ends sidecars last; should it be otherwise, probes and the hand-over are answered to the end.
     let gone = ending::wait_for_valkey_to_go(&arguments.pod.socket(), arguments.exit_deadline).await;
     tracing::info!(valkey_gone = gone, "sidecar ends");

@@ -9,7 +9,7 @@ use crate::{
 use api::node_settings::NodeSettings;
 use link::{
     client::Notice,
-    contract::{Boot, Role, report_request::Event},
+    contract::{Boot, report_request::Event},
 };
 use serde::Serialize;
 use std::{
@@ -17,6 +17,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 use tokio::sync::{Notify, watch};
+use topology::Role;
 
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -45,7 +46,7 @@ pub struct State {
     pub boot: Option<Boot>,
     /// The server's last known role.
     #[serde(skip)]
-    pub role: Role,
+    pub role: Option<Role>,
     /// The pod's end was announced.
     pub terminating: bool,
     #[serde(skip)]

@@ -1,6 +1,6 @@
 //! The answer of CLUSTER NODES, and the file nodes.conf: one line per node as the asked node sees it. Pure.
 
-use crate::{identity::NodeId, slots::SlotSet};
+use crate::{identity::NodeId, slots::SlotSet, view::Role};
 use std::net::{IpAddr, SocketAddr};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,8 +89,17 @@ impl ClusterNode {
         self.flags.iter().any(|own| own == flag)
     }
 
+    /// `None` while it is not known, as in a handshake.
+    pub fn role(&self) -> Option<Role> {
+        match (self.has_flag("master"), self.has_flag("slave")) {
+            (true, _) => Some(Role::Primary),
+            (_, true) => Some(Role::Replica),
+            _ => None,
+        }
+    }
+
     pub fn is_primary(&self) -> bool {
-        self.has_flag("master")
+        self.role() == Some(Role::Primary)
     }
 
     /// Neither failing, nor suspected, nor without address, nor still in handshake.

@@ -5,10 +5,9 @@ use crate::{
     connection::{CallError, Connection},
     info::Info,
     reply::Reply,
-    role::Role,
 };
 use std::{collections::BTreeMap, time::Duration};
-use topology::{ClusterNodes, NodeId, SlotRange};
+use topology::{ClusterNodes, NodeId, Role, SlotRange};
 
 impl Connection {
     /// The text of the answer, `PONG` from a server that serves.
@@ -23,7 +22,7 @@ impl Connection {
     }
 
     pub async fn role(&mut self) -> Result<Role, CallError> {
-        Role::parse(self.call(&["ROLE"]).await?).ok_or(CallError::Unexpected { command: "ROLE" })
+        self.info(&["replication"]).await?.role().ok_or(CallError::Unexpected { command: "INFO replication" })
     }
 
     /// Values of the named parameters; those the server does not know are absent.

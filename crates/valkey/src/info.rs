@@ -1,6 +1,7 @@
 //! The answer of INFO: `name:value` lines. Pure; probes, metrics and the hand-over read it.
 
 use std::{collections::HashMap, net::SocketAddr};
+use topology::Role;
 
 /// Fields by name. Typed questions return `None` when this server version does not have the field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,8 +35,16 @@ impl Info {
         self.text(name) == Some("1")
     }
 
+    pub fn role(&self) -> Option<Role> {
+        match self.text("role")? {
+            "master" => Some(Role::Primary),
+            "slave" => Some(Role::Replica),
+            _ => None,
+        }
+    }
+
     pub fn is_replica(&self) -> bool {
-        self.text("role") == Some("slave")
+        self.role() == Some(Role::Replica)
     }
 
     /// Replicas attached to this primary, in the server's order; one without a readable address is left out.
@@ -67,7 +76,11 @@ mod tests {
     #[test]
     fn fields_are_found_by_name_and_missing_ones_are_none() {
         let info = Info::parse(PRIMARY);
-        assert_eq!(info.text("role"), Some("master"));
+        assert_eq!(info.role(), Some(Role::Primary));
+        assert_eq!(
+            ["slave", "sentinel"].map(|role| Info::parse(&format!("role:{role}\n")).role()),
+            [Some(Role::Replica), None]
+        );
         assert_eq!(info.number("master_repl_offset"), Some(176));
         assert_eq!(info.number("role"), None);
         assert_eq!(info.text("loading"), None);

@@ -12,7 +12,6 @@ pub mod connection;
 pub mod info;
 pub mod refusal;
 pub mod reply;
-pub mod role;
 #[cfg(feature = "testing")]
 pub mod testing;
 
@@ -22,4 +21,3 @@ pub use connection::{CallError, Connection};
 pub use info::Info;
 pub use refusal::{Refusal, RefusalKind};
 pub use reply::{ProtocolError, Reply};
-pub use role::Role;

@@ -1,7 +1,7 @@
 //! The whole cluster as this node sees it, in the contract's words. Pure.
 
-use crate::line::server_state::ServerState;
-use link::contract::{FullView, NodeAddress, Role, SlotMove, SlotRange, ViewedNode};
+use crate::{line::server_state::ServerState, role::contract_role};
+use link::contract::{FullView, NodeAddress, SlotMove, SlotRange, ViewedNode};
 use topology::{ClusterNode, ClusterNodes};
 
 pub fn full_view(server: &ServerState) -> Option<FullView> {
@@ -19,7 +19,7 @@ fn viewed(node: &ClusterNode, nodes: &ClusterNodes, own_shard: &str) -> ViewedNo
             bus_port: node.bus_port.into(),
             ..NodeAddress::default()
         }),
-        role: role(node).into(),
+        role: contract_role(node.role()).into(),
         myself: node.has_flag("myself"),
         failing: node.has_flag("fail"),
         link_up: node.connected,
@@ -37,14 +37,6 @@ fn viewed(node: &ClusterNode, nodes: &ClusterNodes, own_shard: &str) -> ViewedNo
         // Valkey tells only a node's own; those of the same shard have the same.
         shard_id: if shares_shard(node, nodes) { own_shard.to_owned() } else { String::new() },
         possibly_failing: node.has_flag("fail?"),
-    }
-}
-
-fn role(node: &ClusterNode) -> Role {
-    match (node.has_flag("master"), node.has_flag("slave")) {
-        (true, _) => Role::Primary,
-        (_, true) => Role::Replica,
-        _ => Role::Unspecified,
     }
 }
 

@@ -68,7 +68,7 @@ impl Routes {
 
     /// 200 in every case: the kubelet stops the container anyway, and a failed hook only adds a misleading Event.
     async fn pre_stop(&self) -> Response {
-        terminating::tell(&self.shared);
+        terminating::report(&self.shared);
         self.shared.gate.dismiss();
         let outcome = self.hand_over.run().await;
         *self.shared.lock().hand_overs.entry(outcome.name()).or_default() += 1;

@@ -2,7 +2,8 @@
 //! heartbeats and commands use it.
 
 use super::slots_digest::slots_digest;
-use link::contract::{ClusterView, Condition, NodeState, Role};
+use crate::role::contract_role;
+use link::contract::{ClusterView, Condition, NodeState};
 use topology::{ClusterNode, ClusterNodes};
 use valkey::{CallError, ClusterInfo, Connection, Info};
 
@@ -29,21 +30,13 @@ pub async fn read(connection: &mut Connection) -> Result<ServerState, CallError>
 }
 
 impl ServerState {
-    pub fn role(&self) -> Role {
-        match self.info.text("role") {
-            Some("master") => Role::Primary,
-            Some("slave") => Role::Replica,
-            _ => Role::Unspecified,
-        }
-    }
-
     pub fn node_state(&self, condition: Condition) -> NodeState {
         let text = |name| self.info.text(name).unwrap_or_default().to_owned();
         let number = |name| self.info.number(name).unwrap_or_default();
         let myself = self.nodes.as_ref().and_then(ClusterNodes::myself);
         NodeState {
             node_id: myself.map(|node| node.id.to_string()).unwrap_or_default(),
-            role: self.role().into(),
+            role: contract_role(self.info.role()).into(),
             condition: condition.into(),
             valkey_version: text("valkey_version"),
             replication_offset: self.replication_offset(),
@@ -106,6 +99,7 @@ fn keys(info: &Info) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use link::contract::Role;
 
     const NODES: &str = "aa 10.0.0.1:6379@16379,a myself,master - 0 0 3 connected 0-9 12\n\
         bb 10.0.0.2:6379@16379,b master,fail? - 0 0 2 connected 10-11\n\

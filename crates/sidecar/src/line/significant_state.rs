@@ -5,14 +5,15 @@ use crate::{
     health::{condition::Kind, observation::Observation},
     state::State,
 };
-use link::contract::{Boot, Role, SettingsRefused};
+use link::contract::{Boot, SettingsRefused};
+use topology::Role;
 use valkey::{ClusterInfo, Info};
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SignificantState {
     /// `None` before the first check.
     kind: Option<Kind>,
-    pub role: Role,
+    pub role: Option<Role>,
     run_id: String,
     primary: String,
     connected_replicas: u64,
@@ -32,7 +33,7 @@ impl SignificantState {
         Self {
             kind: Some(kind),
             // A server that just went keeps its role: that is what matters about its death.
-            role: info.map_or(state.role, role),
+            role: info.map_or(state.role, Info::role),
             run_id: text("run_id"),
             primary: format!("{}:{}", text("master_host"), text("master_port")),
             connected_replicas: info.and_then(|info| info.number("connected_slaves")).unwrap_or_default(),
@@ -53,14 +54,6 @@ impl SignificantState {
     }
 }
 
-fn role(info: &Info) -> Role {
-    match info.text("role") {
-        Some("master") => Role::Primary,
-        Some("slave") => Role::Replica,
-        _ => Role::Unspecified,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -78,7 +71,7 @@ mod tests {
         let mut state = State::default();
         let alive = seen("role:master\nrun_id:1\n", Kind::Ready, &mut state);
         let dead = seen("", Kind::Dead, &mut state);
-        assert!(dead != alive && dead.role == Role::Primary);
+        assert!(dead != alive && dead.role == Some(Role::Primary));
         assert_eq!(dead, seen("", Kind::Dead, &mut state));
     }
 

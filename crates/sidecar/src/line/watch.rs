@@ -7,6 +7,7 @@ use crate::{
     arguments::RunArguments,
     health::{disk, observation},
     process::{self, ProcessWatch},
+    role::contract_role,
     state::Shared,
 };
 use jiff::Timestamp;
@@ -60,7 +61,10 @@ impl Watch {
         match event {
             Ok(process::Event::Died { run_id }) => self.died(&run_id),
             Ok(process::Event::RoleChanged { from, to }) => {
-                self.shared.report(Event::RoleChanged(RoleChanged { from: from.into(), to: to.into() }));
+                self.shared.report(Event::RoleChanged(RoleChanged {
+                    from: contract_role(Some(from)).into(),
+                    to: contract_role(Some(to)).into(),
+                }));
             }
             Ok(process::Event::Answers { .. }) => self.shared.ask_for_review(),
             // What was missed shows in the check that follows.

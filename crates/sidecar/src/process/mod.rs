@@ -5,12 +5,12 @@ mod state;
 
 pub use state::{Event, ProcessWatch};
 
-use link::contract::Role;
 use std::{
     path::PathBuf,
     time::{Duration, Instant},
 };
 use tokio::time::sleep;
+use topology::Role;
 use valkey::{Address, CallError, Connection, Info};
 
 /// How often the role is asked for; one small question a second is the whole cost.
@@ -81,7 +81,7 @@ impl ProcessMonitor {
             // The run id does not change while the connection lasts.
             *sections = &["replication"];
         }
-        if let Some(role) = state::role_of(info) {
+        if let Some(role) = info.role() {
             self.process.set_role(role);
             self.process.set_attached(if role == Role::Primary { state::attached(info) } else { Vec::new() });
         }

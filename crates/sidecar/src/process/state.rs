@@ -1,8 +1,8 @@
 //! What is known of the Valkey process now, and what happened to it. Pure but for the channels.
 
-use link::contract::Role;
 use std::{net::SocketAddr, time::Instant};
 use tokio::sync::{broadcast, watch};
+use topology::Role;
 use valkey::Info;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +25,8 @@ pub enum Event {
 pub struct ProcessState {
     /// Of the process that is there; `None` while there is none.
     pub run_id: Option<String>,
-    pub role: Role,
+    /// `None` while it is not known.
+    pub role: Option<Role>,
     /// False until it was checked for the first time.
     pub checked: bool,
     /// The process is there and does not answer at the moment.
@@ -56,7 +57,7 @@ impl Default for ProcessWatch {
     fn default() -> Self {
         let state = ProcessState {
             run_id: None,
-            role: Role::Unspecified,
+            role: None,
             checked: false,
             silent: false,
             since: Instant::now(),
@@ -101,18 +102,18 @@ impl ProcessWatch {
         self.state.send_if_modified(|state| !std::mem::replace(&mut state.checked, true));
         let Some(run_id) = self.state.borrow().run_id.clone() else { return };
         self.state.send_modify(|state| {
-            (state.run_id, state.role, state.silent, state.since) = (None, Role::Unspecified, false, Instant::now());
+            (state.run_id, state.role, state.silent, state.since) = (None, None, false, Instant::now());
         });
         self.send(Event::Died { run_id });
     }
 
     pub(super) fn set_role(&self, role: Role) {
         let from = self.state.borrow().role;
-        if from == role {
+        if from == Some(role) {
             return;
         }
-        self.state.send_modify(|state| state.role = role);
-        if from != Role::Unspecified {
+        self.state.send_modify(|state| state.role = Some(role));
+        if let Some(from) = from {
             self.send(Event::RoleChanged { from, to: role });
         }
     }
@@ -144,14 +145,6 @@ impl ProcessWatch {
 pub(super) fn attached(info: &Info) -> Vec<SocketAddr> {
     let online = info.attached_replicas().into_iter().filter(|replica| replica.online);
     online.map(|replica| replica.address).collect()
-}
-
-pub(super) fn role_of(info: &Info) -> Option<Role> {
-    match info.text("role")? {
-        "master" => Some(Role::Primary),
-        "slave" => Some(Role::Replica),
-        _ => None,
-    }
 }
 
 #[cfg(test)]
