@@ -3,12 +3,13 @@
 //! every handshake.
 
 use crate::credentials::Credentials;
+use parking_lot::Mutex;
 use pki::SpiffeId;
 use rustls::pki_types::CertificateDer;
 use sha2::{Digest, Sha256};
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -40,24 +41,20 @@ pub fn key(chain: &[CertificateDer<'_>]) -> Key {
 
 impl VerifiedChains {
     pub fn find(&self, key: &Key, against: &Arc<Credentials>, now: Instant) -> Option<SpiffeId> {
-        let cache = self.lock();
+        let cache = self.0.lock();
         let same = cache.against.as_ref().is_some_and(|then| Arc::ptr_eq(then, against));
         let (id, at) = cache.chains.get(key).filter(|_| same)?;
         (now.saturating_duration_since(*at) < MOMENT).then(|| id.clone())
     }
 
     pub fn remember(&self, key: Key, against: &Arc<Credentials>, id: &SpiffeId, now: Instant) {
-        let mut cache = self.lock();
+        let mut cache = self.0.lock();
         let same = cache.against.as_ref().is_some_and(|then| Arc::ptr_eq(then, against));
         if !same || cache.chains.len() >= MOST {
             cache.chains.clear();
             cache.against = Some(against.clone());
         }
         cache.chains.insert(key, (id.clone(), now));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Cache> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -11,10 +11,11 @@ use link::{
     client::Notice,
     contract::{Boot, report_request::Event},
 };
+use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
 use std::{
     collections::{BTreeMap, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 use tokio::sync::{Notify, watch};
 use topology::Role;
@@ -72,7 +73,7 @@ pub struct Shared {
 
 impl Shared {
     pub fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// A probe met a server that the loop has not dealt with.
@@ -86,7 +87,7 @@ impl Shared {
 
     /// Sends it to the operator, now or when there is a line.
     pub fn notify_operator(&self, notice: Notice) {
-        let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut notices = self.notices.lock();
         let changed = |notice: &Notice| matches!(notice, Notice::Changed);
         if changed(&notice) && notices.iter().any(changed) {
             return;
@@ -106,7 +107,7 @@ impl Shared {
     pub async fn next_notice(&self) -> Notice {
         loop {
             let added = self.notice_added.notified();
-            let oldest = self.notices.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+            let oldest = self.notices.lock().pop_front();
             match oldest {
                 Some(notice) => return notice,
                 None => added.await,

@@ -3,13 +3,11 @@
 use super::{Limits, PodProof, ProofError, ProvenPod, Refusal, Sidecar, Wakeups, bucket::Bucket, wakeups::Wakeup};
 use crate::{PROOF_METADATA, PROOF_PREFIX, contract::Sender};
 use jiff::{SignedDuration, Timestamp};
+use parking_lot::Mutex;
 use pki::identity::Naming;
 use std::{
     net::SocketAddr,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::atomic::{AtomicBool, Ordering},
     time::Instant,
 };
 use tokio::{
@@ -65,13 +63,13 @@ impl Peer {
     /// Counts a call; false when there were too many.
     pub fn called(&self, limits: &Limits) -> bool {
         let now = Instant::now();
-        *self.last_call.lock().unwrap_or_else(PoisonError::into_inner) = now;
-        let mut bucket = self.bucket.lock().unwrap_or_else(PoisonError::into_inner);
+        *self.last_call.lock() = now;
+        let mut bucket = self.bucket.lock();
         bucket.take(limits.calls_burst, limits.calls_per_second, now)
     }
 
     pub fn last_call(&self) -> Instant {
-        *self.last_call.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.last_call.lock()
     }
 
     pub fn admitted(&self) -> Option<&Admitted> {

@@ -1,9 +1,7 @@
 //! Wakes a connected sidecar so that its heartbeat comes now: answers the call that the sidecar keeps waiting. No IO.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use parking_lot::Mutex;
+use std::{collections::HashMap, sync::Arc};
 use tokio::sync::Notify;
 
 struct Sleeper {
@@ -21,7 +19,7 @@ impl Wakeups {
     /// True when the pod's sidecar is connected; its heartbeat follows immediately. A wakeup is not lost when the sidecar is in the
     /// middle of another call.
     pub fn wake(&self, pod_uid: &str) -> bool {
-        let sleepers = self.lock();
+        let sleepers = self.by_pod.lock();
         let found = sleepers.get(pod_uid);
         if let Some(sleeper) = found {
             sleeper.notify.notify_one();
@@ -32,12 +30,8 @@ impl Wakeups {
     /// Only the newest connection of a pod is woken.
     pub(super) fn connect(&self, pod_uid: &str, connection: u64) -> Wakeup {
         let notify = Arc::new(Notify::new());
-        self.lock().insert(pod_uid.to_owned(), Sleeper { connection, notify: notify.clone() });
+        self.by_pod.lock().insert(pod_uid.to_owned(), Sleeper { connection, notify: notify.clone() });
         Wakeup { wakeups: self.clone(), pod_uid: pod_uid.to_owned(), connection, notify }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Sleeper>> {
-        self.by_pod.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -56,7 +50,7 @@ impl Wakeup {
 
 impl Drop for Wakeup {
     fn drop(&mut self) {
-        let mut sleepers = self.wakeups.lock();
+        let mut sleepers = self.wakeups.by_pod.lock();
         if sleepers.get(&self.pod_uid).is_some_and(|sleeper| sleeper.connection == self.connection) {
             sleepers.remove(&self.pod_uid);
         }

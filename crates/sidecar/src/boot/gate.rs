@@ -1,7 +1,8 @@
 //! How the other parts speak to the boot guard. Pure data behind a lock, with a notification.
 
+use parking_lot::Mutex;
 use sidecar_rules::boot::Start;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use tokio::sync::Notify;
 
 #[derive(Clone, Debug, Default)]
@@ -48,7 +49,7 @@ impl Gate {
     }
 
     pub(super) fn requests(&self) -> Requests {
-        self.lock().clone()
+        self.requests.lock().clone()
     }
 
     /// A new start, a new decision.
@@ -69,16 +70,12 @@ impl Gate {
     }
 
     fn change(&self, change: impl FnOnce(&mut Requests)) {
-        let mut requests = self.lock();
+        let mut requests = self.requests.lock();
         let before = requests.clone();
         change(&mut requests);
         if *requests != before {
             self.changed.notify_one();
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Requests> {
-        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

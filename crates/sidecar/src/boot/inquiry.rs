@@ -1,11 +1,12 @@
 //! Asks the nodes this one knew what became of its slots, again and again while it waits. IO; the boot guard starts and ends it.
 
+use parking_lot::Mutex;
 use sidecar_rules::boot::{CopyState, PastNode, Peer, PeerAnswer};
 use std::{
     collections::BTreeMap,
     io,
     net::SocketAddr,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant, SystemTime},
 };
 use tokio::{
@@ -39,7 +40,7 @@ impl Inquiry {
     }
 
     pub fn answers(&self) -> BTreeMap<NodeId, PeerAnswer> {
-        self.answers.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.answers.lock().clone()
     }
 }
 
@@ -59,7 +60,7 @@ async fn ask_for_ever(past: Arc<PastNode>, answers: Arc<Mutex<BTreeMap<NodeId, P
             let Ok((id, answer)) = answered else { continue };
             // What a node said stays known when it falls silent: a better copy that is slow is still a better copy.
             if let Some(answer) = answer {
-                answers.lock().unwrap_or_else(PoisonError::into_inner).insert(id, answer);
+                answers.lock().insert(id, answer);
             }
         }
         sleep(BETWEEN_ROUNDS).await;

@@ -5,11 +5,12 @@ use crate::settings::{self, Stamp};
 use api::names::certificate_file as file;
 use futures::{FutureExt, future::BoxFuture};
 use link::{Credentials, CredentialsError, Current, IdentitySource};
+use parking_lot::Mutex;
 use pki::SpiffeId;
 use std::{
     fs, io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 use tokio::{sync::watch, task::JoinHandle};
@@ -67,7 +68,7 @@ impl IdentitySource for MountedFiles {
     }
 
     fn problem(&self) -> Option<String> {
-        self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.problem.lock().clone()
     }
 }
 
@@ -130,7 +131,7 @@ impl Reader {
     }
 
     fn note(&self, problem: Option<String>) {
-        let mut noted = self.problem.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut noted = self.problem.lock();
         if let Some(problem) = problem.as_ref().filter(|problem| noted.as_ref() != Some(problem)) {
             let kept = self.given.is_some();
             tracing::warn!(problem, last_good_stays = kept, "no good certificate for the line to the operator");
