@@ -182,7 +182,7 @@ impl BootGuard {
                 self.gate.served();
                 Passage::Through
             }
-            Ok(Served::NobodyReads) => Passage::Closed,
+            Ok(Served::NoReader) => Passage::Closed,
             Err(error) => {
                 self.note(Err(error));
                 Passage::Closed
@@ -191,17 +191,17 @@ impl BootGuard {
     }
 
     /// The note is about the stop before this start: left there, it would make a later crash look like a stop in order. It is
-    /// kept as long as nobody starts, for the pod that stopped is still here when its Valkey has gone.
+    /// kept as long as no Valkey starts, for the pod that stopped is still here when its Valkey has gone.
     fn serve_without_note(&self) -> Result<Served, FifoError> {
         if !StopNote::is_there(&self.paths.data_dir) {
             return fifo::serve(&self.paths.fifo, &self.line());
         }
-        let Some(reader) = fifo::reader(&self.paths.fifo)? else { return Ok(Served::NobodyReads) };
+        let Some(reader) = fifo::reader(&self.paths.fifo)? else { return Ok(Served::NoReader) };
         match StopNote::remove(&self.paths.data_dir) {
-            Ok(()) => reader.tell(&self.line()),
+            Ok(()) => reader.send(&self.line()),
             Err(error) => {
                 self.errors.log(&error);
-                reader.tell(DISMISSAL).map(|_| Served::NobodyReads)
+                reader.send(DISMISSAL).map(|_| Served::NoReader)
             }
         }
     }

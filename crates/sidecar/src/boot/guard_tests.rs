@@ -12,8 +12,8 @@ fn guard(folder: &Path) -> BootGuard {
     BootGuard { paths, gate, shared, process, patience: Duration::ZERO, version: None, errors }
 }
 
-/// What a Valkey that comes is told, and whether the note of the last stop was there when it was.
-fn told(guard: &BootGuard) -> (String, bool) {
+/// What a Valkey that comes reads, and whether the note of the last stop was there then.
+fn read_by_valkey(guard: &BootGuard) -> (String, bool) {
     let (fifo, data_dir) = (guard.paths.fifo.clone(), guard.paths.data_dir.clone());
     let reading = thread::spawn(move || {
         let lines = fs::read_to_string(fifo).unwrap();
@@ -31,8 +31,8 @@ fn the_note_of_the_last_stop_is_gone_before_a_valkey_may_start() {
     let guard = guard(folder.path());
     StopNote::now("me".into()).write(folder.path()).unwrap();
     assert_eq!(guard.let_through(Start::AsIs, false, false), Passage::Closed);
-    assert!(StopNote::is_there(folder.path()), "nobody has come: the next start is still the one after the stop");
-    assert_eq!(told(&guard), (guard.line(), false));
+    assert!(StopNote::is_there(folder.path()), "no Valkey has come: the next start is still the one after the stop");
+    assert_eq!(read_by_valkey(&guard), (guard.line(), false));
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn a_valkey_does_not_start_over_a_note_that_cannot_be_taken_away() {
     let folder = tempfile::tempdir().unwrap();
     let guard = guard(folder.path());
     fs::create_dir(folder.path().join("sidecar-stop.json")).unwrap();
-    assert_eq!(told(&guard), (DISMISSAL.to_owned(), true));
+    assert_eq!(read_by_valkey(&guard), (DISMISSAL.to_owned(), true));
 }
 
 #[test]
