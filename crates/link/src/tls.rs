@@ -1,5 +1,5 @@
 //! TLS of both ends: version 1.3 only, ring, HTTP/2, certificates on both sides, no resumption (a resumed session would
-//! skip the look at the bundle). Made once; the credentials behind it change.
+//! skip the check against the bundle). Made once; the credentials behind it change.
 
 use crate::{credentials::Current, verified_chains::VerifiedChains, verify::Verifier};
 use pki::SpiffeId;

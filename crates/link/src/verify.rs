@@ -16,7 +16,7 @@ use rustls::{
 };
 use std::{sync::Arc, time::Instant};
 
-/// The peer is somebody, and not the one this end talks to.
+/// The peer's certificate is valid, and not that of the peer this end talks to.
 #[derive(Debug, thiserror::Error)]
 #[error("the peer is {found}, expected {expected}")]
 pub struct UnexpectedPeer {
@@ -115,7 +115,7 @@ impl ClientCertVerifier for Verifier {
 }
 
 impl ServerCertVerifier for Verifier {
-    /// The name that was dialled is not looked at: the operator is known by its SPIFFE ID wherever it runs.
+    /// The name that was dialled is not checked: the operator is known by its SPIFFE ID wherever it runs.
     fn verify_server_cert(
         &self,
         leaf: &CertificateDer<'_>,

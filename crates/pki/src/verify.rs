@@ -31,7 +31,7 @@ pub fn verify_peer(
     Ok(id)
 }
 
-/// The same below the roots that SPIFFE gives out: only those of the leaf's own trust domain are looked at, so that no other
+/// The same below the roots that SPIFFE gives out: only those of the leaf's own trust domain are used, so that no other
 /// domain's root can vouch for it.
 pub(crate) fn verify_in_domain(
     chain: &[CertificateDer<'_>],

@@ -28,7 +28,7 @@ const CALL_DEADLINE: Duration = Duration::from_secs(2);
 /// Primaries that are being restarted themselves.
 const PATIENCE_WITH_VOTERS: Duration = Duration::from_secs(3);
 const POLL: Duration = Duration::from_millis(20);
-/// The stop follows at once; a stop that does not come holds nobody for longer.
+/// The stop follows immediately; if it does not come, clients wait no longer than this.
 const LONGEST_HOLD: Duration = Duration::from_secs(60);
 /// In cluster mode Valkey has no use for it; others read it here.
 const PRIORITY: &str = "replica-priority";
@@ -71,7 +71,7 @@ impl HandOver {
         outcome
     }
 
-    /// Before anything else, so that nobody who stops as well hands over to this node, or hands back what it got from it.
+    /// Before anything else, so that no node that stops too hands over to this one, or hands back what it got from it.
     async fn say_that_it_stops(&self) -> Result<(), CallError> {
         let stopping = BTreeMap::from([(PRIORITY.to_owned(), STOPPING.to_owned())]);
         match self.connect().await?.config_set(&stopping).await {

@@ -31,7 +31,7 @@ pub struct Peer {
     pub streaming: AtomicBool,
     pub waiting: AtomicBool,
     admitted: OnceCell<Admitted>,
-    /// Its token was refused. A sidecar dials again then; whoever stays does not get the token looked at once more.
+    /// Its token was refused. A sidecar dials again then; no other token is checked on this connection.
     refused: AtomicBool,
     bucket: Mutex<Bucket>,
     last_call: Mutex<Instant>,

@@ -1,4 +1,4 @@
-//! Why the operator's end turned somebody away: one reason each, for metrics and for the peer. Pure.
+//! Why the operator's end refused a peer: one reason each, for metrics and for the peer. Pure.
 
 use rustls::{CertificateError, OtherError};
 use std::{error::Error, io};

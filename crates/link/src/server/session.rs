@@ -144,14 +144,14 @@ impl Reader {
     fn deliver(&self, answer: Answer) {
         let waiting = self.pending.lock().as_mut().and_then(|pending| pending.remove(&answer.command_id));
         if let (Some(waiting), Some(outcome)) = (waiting, answer.outcome) {
-            // Whoever asked may have given up.
+            // The caller may have given up.
             let _ = waiting.send(outcome);
         }
     }
 }
 
 impl Drop for Reader {
-    /// However reading ends, nobody waits for an answer any longer.
+    /// However reading ends, no command waits for an answer any longer.
     fn drop(&mut self) {
         *self.pending.lock() = None;
     }

@@ -41,7 +41,7 @@ impl StopNote {
         fs::symlink_metadata(data_dir.join(FILE)).is_ok()
     }
 
-    /// It is about one stop only: whoever starts takes it away first, for good.
+    /// It is about one stop only: it is removed, durably, before the next start.
     pub fn remove(data_dir: &Path) -> Result<(), RemoveNote> {
         let removed = fs::remove_file(data_dir.join(FILE));
         removed.and_then(|()| fs::File::open(data_dir)?.sync_all()).map_err(RemoveNote)

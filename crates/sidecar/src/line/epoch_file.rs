@@ -103,7 +103,7 @@ fn load(path: &Path, cluster_uid: &str) -> io::Result<u64> {
         Ok(remembered) if remembered.cluster_uid == cluster_uid => Ok(remembered.epoch),
         Ok(_) => Ok(0),
         Err(error) => {
-            // Refusing everybody for ever would be worse: the next leader's word restores the memory.
+            // Refusing every leader for ever would be worse: the next leader's epoch restores the file.
             tracing::warn!(path = %path.display(), %error, "the remembered epoch is damaged; starting anew");
             Ok(0)
         }

@@ -21,7 +21,7 @@ use std::{
 };
 use tokio::sync::broadcast::{self, error::RecvError};
 
-/// Three questions to a Unix socket each time.
+/// Three requests over a Unix socket each time.
 const INTERVAL: Duration = Duration::from_millis(500);
 /// The volume fills slowly, and asking it takes a thread.
 const VOLUME_INTERVAL: Duration = Duration::from_secs(10);

@@ -13,7 +13,7 @@ use tokio::time::sleep;
 use topology::Role;
 use valkey::{Address, CallError, Connection, Info};
 
-/// How often the role is asked for; one small question a second is the whole cost.
+/// How often the role is asked for; one small request a second is the whole cost.
 const CHECK: Duration = Duration::from_secs(1);
 const ANSWER: Duration = Duration::from_millis(500);
 /// While the socket takes no connections: often at first, for a start is quick, and less often later.
