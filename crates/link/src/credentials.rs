@@ -89,7 +89,7 @@ impl Credentials {
         self.key.is_none()
     }
 
-    /// Whether nobody would notice if these were swapped for the others.
+    /// Whether swapping these for the others would change nothing.
     pub fn is_same(&self, other: &Self) -> bool {
         let shown = (&self.leaf.thumbprint, self.is_withdrawn()) == (&other.leaf.thumbprint, other.is_withdrawn());
         shown && self.trust == other.trust

@@ -8,11 +8,11 @@ pub mod client;
 pub mod contract;
 pub mod credentials;
 mod keep_alive;
-mod recent;
 pub mod sentence;
 #[cfg(feature = "server")]
 pub mod server;
 mod tls;
+mod verified_chains;
 mod verify;
 
 pub use credentials::{Credentials, CredentialsError, Current, IdentitySource};

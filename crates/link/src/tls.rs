@@ -1,7 +1,7 @@
 //! TLS of both ends: version 1.3 only, ring, HTTP/2, certificates on both sides, no resumption (a resumed session would
-//! skip the look at the bundle). Made once; the credentials behind it change.
+//! skip the check against the bundle). Made once; the credentials behind it change.
 
-use crate::{credentials::Current, recent::Recent, verify::Verifier};
+use crate::{credentials::Current, verified_chains::VerifiedChains, verify::Verifier};
 use pki::SpiffeId;
 use rustls::{
     Error, SignatureScheme,
@@ -36,7 +36,7 @@ impl ResolvesClientCert for Shown {
 
 fn verifier(current: &Current, expected: Option<SpiffeId>, provider: &CryptoProvider) -> Arc<Verifier> {
     let algorithms = provider.signature_verification_algorithms;
-    Arc::new(Verifier { current: current.clone(), expected, algorithms, recent: Recent::default() })
+    Arc::new(Verifier { current: current.clone(), expected, algorithms, chains: VerifiedChains::default() })
 }
 
 #[cfg(feature = "server")]

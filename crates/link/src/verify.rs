@@ -3,7 +3,7 @@
 
 use crate::{
     credentials::Current,
-    recent::{self, Recent},
+    verified_chains::{self, VerifiedChains},
 };
 use jiff::Timestamp;
 use pki::SpiffeId;
@@ -16,7 +16,7 @@ use rustls::{
 };
 use std::{sync::Arc, time::Instant};
 
-/// The peer is somebody, and not the one this end talks to.
+/// The peer's certificate is valid, and not that of the peer this end talks to.
 #[derive(Debug, thiserror::Error)]
 #[error("the peer is {found}, expected {expected}")]
 pub struct UnexpectedPeer {
@@ -30,7 +30,7 @@ pub struct Verifier {
     /// The one identity accepted; `None` where each call is checked by itself.
     pub expected: Option<SpiffeId>,
     pub algorithms: WebPkiSupportedAlgorithms,
-    pub recent: Recent,
+    pub chains: VerifiedChains,
 }
 
 impl Verifier {
@@ -44,14 +44,14 @@ impl Verifier {
     }
 
     fn identify(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> Result<SpiffeId, Error> {
-        let (credentials, key) = (self.current.borrow().clone(), recent::key(chain));
-        if let Some(id) = self.recent.find(&key, &credentials, Instant::now()) {
+        let (credentials, key) = (self.current.borrow().clone(), verified_chains::key(chain));
+        if let Some(id) = self.chains.find(&key, &credentials, Instant::now()) {
             return Ok(id);
         }
         let now = i64::try_from(now.as_secs()).ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
         let now = now.ok_or(Error::FailedToGetCurrentTime)?;
         let id = credentials.trust.verify(chain, now, pki::SKEW).map_err(refused)?;
-        self.recent.remember(key, &credentials, &id, Instant::now());
+        self.chains.remember(key, &credentials, &id, Instant::now());
         Ok(id)
     }
 }
@@ -115,7 +115,7 @@ impl ClientCertVerifier for Verifier {
 }
 
 impl ServerCertVerifier for Verifier {
-    /// The name that was dialled is not looked at: the operator is known by its SPIFFE ID wherever it runs.
+    /// The name that was dialled is not checked: the operator is known by its SPIFFE ID wherever it runs.
     fn verify_server_cert(
         &self,
         leaf: &CertificateDer<'_>,

@@ -10,7 +10,7 @@ use crate::{
 use futures::{StreamExt, stream::FuturesUnordered};
 use std::{convert::Infallible, net::SocketAddr, time::Duration};
 use tokio::time::{Instant, sleep, timeout_at};
-use valkey::ClusterNodes;
+use topology::ClusterNodes;
 
 /// How many nodes are asked in one round.
 const ASKED: usize = 8;

@@ -5,7 +5,7 @@ use std::{
     collections::{BTreeMap, HashMap},
     net::SocketAddr,
 };
-use valkey::{ClusterNode, ClusterNodes};
+use topology::{ClusterNode, ClusterNodes};
 
 /// CLUSTER NODES of one node. It is asked for instead of CLUSTER SLOTS because it has the configuration epochs: with them a primary
 /// that was replaced while it was away is told from its successor, and addresses stand in it also where clients get host names.
@@ -50,7 +50,7 @@ impl SlotMap {
         if let Some(hostname) = &node.hostname {
             self.hostnames.insert(hostname.clone(), address);
         }
-        for slot in node.slots.iter().flat_map(|range| range.first..=range.last) {
+        for slot in node.slots.iter() {
             if self.known(slot).is_none_or(|owner| owner.epoch < node.config_epoch) {
                 self.set(slot, Owner { address, epoch: node.config_epoch });
             }

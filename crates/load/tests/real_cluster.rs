@@ -51,7 +51,7 @@ async fn stop(load: Load) -> Report {
 }
 
 async fn is_primary(node: SocketAddr) -> Result<bool, valkey::CallError> {
-    Ok(matches!(connect(node).await?.role().await?, valkey::Role::Primary { .. }))
+    Ok(connect(node).await?.role().await? == topology::Role::Primary)
 }
 
 #[tokio::test]
@@ -236,10 +236,11 @@ impl Mover {
         let target_port = cluster.address(target).expect("target").port().to_string();
         let mut source = cluster.connect(source).await.expect("source");
         let mut target = cluster.connect(target).await.expect("target");
-        let ids = (source.cluster_my_id().await.expect("id"), target.cluster_my_id().await.expect("id"));
         for connection in [&mut source, &mut target] {
             connection.renew(Duration::from_secs(60));
         }
+        let ids = (source.cluster_my_id().await.expect("id"), target.cluster_my_id().await.expect("id"));
+        let ids = (ids.0.to_string(), ids.1.to_string());
         Self { source, target, ids, target_port }
     }
 

@@ -16,7 +16,7 @@ pub struct LeafFacts {
     pub not_after: Timestamp,
 }
 
-/// The statements of a certificate that rules look at.
+/// The statements of a certificate that rules check.
 #[derive(Clone, Debug)]
 pub(crate) struct Facts {
     pub not_before: Timestamp,

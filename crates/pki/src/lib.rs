@@ -39,7 +39,7 @@ pub use certificate::LeafFacts;
 pub use concatenated::concatenated_certificates;
 pub use handover::{Handover, Party, Step};
 pub use label::InvalidLabel;
-pub use refusal::{Place, Refusal};
+pub use refusal::{ChainPosition, Refusal};
 pub use rotation::{InvalidPercent, Lifetime, Percent, Rotation, intermediate_rotation, leaf_rotation, root_rotation};
 pub use scope::Scope;
 pub use spiffe_id::{InvalidSpiffeId, SpiffeId};

@@ -24,7 +24,7 @@ pub enum Objection {
     Expired(Timestamp),
     #[error("the certificate is not valid before {0}: wait until then, or set the clocks right")]
     NotYetValid(Timestamp),
-    /// The time that is needed is told as a span: a moment would be another at each look.
+    /// The time needed is given as a span: a point in time would differ at each check.
     #[error(
         "the certificate ends at {not_after}, but must last for {needed_days} more days at least: store one with more time left"
     )]

@@ -4,24 +4,24 @@ use crate::scope::Scope;
 use crate::spiffe_id::{InvalidSpiffeId, SpiffeId};
 use crate::trust_domain::TrustDomain;
 use jiff::Timestamp;
-use std::fmt;
 
 /// Which certificate of the chain is meant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display)]
+#[strum(serialize_all = "lowercase")]
+pub enum ChainPosition {
     Leaf,
     Issuer,
     Root,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, strum::IntoStaticStr, strum::VariantNames)]
 pub enum Refusal {
     #[error("the peer presented no certificate")]
     NoCertificate,
     #[error("the peer presented {0} certificates, more than a chain of ours can have")]
     ChainTooLong(usize),
     #[error("the {0} certificate cannot be read: {1}")]
-    Malformed(Place, String),
+    Malformed(ChainPosition, String),
     #[error("the leaf is a certificate authority, which may sign but not speak")]
     CertificateAuthorityAsLeaf,
     #[error("the key of the leaf is not meant for this: {0}")]
@@ -31,11 +31,11 @@ pub enum Refusal {
     #[error("the leaf has {0} URI names where exactly one is allowed")]
     SeveralUriNames(usize),
     #[error("the URI name of the {0} is no SPIFFE id for this place: {1}")]
-    InvalidSpiffeId(Place, InvalidId),
+    InvalidSpiffeId(ChainPosition, InvalidId),
     #[error("the {0} certificate expired at {1}")]
-    Expired(Place, Timestamp),
+    Expired(ChainPosition, Timestamp),
     #[error("the {0} certificate is not valid before {1}")]
-    NotYetValid(Place, Timestamp),
+    NotYetValid(ChainPosition, Timestamp),
     #[error("the certificate leads to no root that is trusted here")]
     UnknownIssuer,
     #[error("no bundle of the trust domain {0} is known here: federate with it")]
@@ -64,40 +64,15 @@ pub enum InvalidId {
 impl Refusal {
     /// The variant's name.
     pub fn reason(&self) -> &'static str {
-        match self {
-            Self::NoCertificate => "NoCertificate",
-            Self::ChainTooLong(_) => "ChainTooLong",
-            Self::Malformed(..) => "Malformed",
-            Self::CertificateAuthorityAsLeaf => "CertificateAuthorityAsLeaf",
-            Self::WrongKeyUsage(_) => "WrongKeyUsage",
-            Self::NoUriName => "NoUriName",
-            Self::SeveralUriNames(_) => "SeveralUriNames",
-            Self::InvalidSpiffeId(..) => "InvalidSpiffeId",
-            Self::Expired(..) => "Expired",
-            Self::NotYetValid(..) => "NotYetValid",
-            Self::UnknownIssuer => "UnknownIssuer",
-            Self::UnknownTrustDomain(_) => "UnknownTrustDomain",
-            Self::BadSignature => "BadSignature",
-            Self::IssuerMayNotSign(_) => "IssuerMayNotSign",
-            Self::OtherTrustDomain { .. } => "OtherTrustDomain",
-            Self::OtherWorkload { .. } => "OtherWorkload",
-        }
-    }
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Leaf => "leaf",
-            Self::Issuer => "issuer",
-            Self::Root => "root",
-        })
+        self.into()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use std::collections::BTreeSet;
+    use strum::VariantNames;
 
     /// What stands between code quotes in the first cells of the table below the heading.
     fn documented() -> BTreeSet<&'static str> {
@@ -109,14 +84,7 @@ mod tests {
 
     #[test]
     fn every_reason_is_documented_and_nothing_else_is() {
-        let arms = include_str!("refusal.rs")
-            .lines()
-            .filter_map(|line| line.trim().strip_prefix("Self::")?.split_once(" => \""));
-        let reasons: BTreeSet<_> = arms
-            .filter_map(|(_, text)| text.strip_suffix("\","))
-            .filter(|text| text.starts_with(char::is_uppercase))
-            .collect();
-        assert_eq!(reasons.len(), 16);
+        let reasons: BTreeSet<_> = Refusal::VARIANTS.iter().copied().collect();
         assert_eq!(documented(), reasons);
     }
 }

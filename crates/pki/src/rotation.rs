@@ -28,7 +28,7 @@ impl Rotation {
         matches!(self, Self::Due(_) | Self::Expired(_))
     }
 
-    /// When to look again, if there is something to wait for.
+    /// When to check again, if there is something to wait for.
     pub fn next(self) -> Option<Timestamp> {
         match self {
             Self::Scheduled(at) | Self::Manual(at) => Some(at),

@@ -1,5 +1,5 @@
-//! What was found in a Secret that this project wrote earlier: still whole, or why not. Pure. The operator asks at each look, because
-//! anybody with the right to write Secrets may have spoilt one.
+//! What was found in a Secret that this project wrote earlier: still whole, or why not. Pure. The operator asks at each reconciliation,
+//! because anyone with the right to write Secrets may have damaged one.
 
 use crate::authority::Authority;
 use crate::bundle::Bundle;
@@ -46,7 +46,7 @@ pub enum Spoilt {
 
 const TRIAL: Duration = Duration::from_secs(60);
 
-/// The leaf in these texts. One that has only expired is whole: its end is told.
+/// The leaf in these texts. One that has only expired is whole: its expiry is reported.
 pub fn stored_leaf(
     chain: &[u8],
     key: &[u8],
@@ -82,7 +82,7 @@ fn root_of(chain: &[CertificateDer<'_>], roots: &Bundle, now: Timestamp) -> Opti
 }
 
 impl Authority {
-    /// The one of these roots below which this intermediate is: told by what becomes of a leaf that it signs.
+    /// The one of these roots below which this intermediate is: found by verifying a leaf that it signs.
     pub fn root_among(
         &self,
         roots: &Bundle,

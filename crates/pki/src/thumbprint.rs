@@ -9,7 +9,7 @@ pub struct Thumbprint(String);
 
 impl Thumbprint {
     pub fn of(certificate: &CertificateDer<'_>) -> Self {
-        Self(Sha256::digest(certificate.as_ref()).iter().map(|byte| format!("{byte:02x}")).collect())
+        Self(base16ct::lower::encode_string(&Sha256::digest(certificate.as_ref())))
     }
 
     /// Of the first certificate in a text; None when there is none.

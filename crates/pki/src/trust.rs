@@ -14,7 +14,7 @@ use std::{collections::BTreeMap, time::Duration};
 pub enum Trust {
     /// The built-in authority: one root for all, and every intermediate speaks only for the scope it was made for.
     BuiltIn(Bundle),
-    /// Bundles of SPIFFE trust domains: each vouches for everybody in its own domain and for nobody outside.
+    /// Bundles of SPIFFE trust domains: each vouches for all ids in its own domain and for none outside.
     Domains(DomainBundles),
 }
 

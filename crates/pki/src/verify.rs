@@ -3,7 +3,7 @@
 
 use crate::bundle::{Bundle, Root};
 use crate::certificate::{self, Facts, LeafFacts};
-use crate::refusal::{InvalidId, Place, Refusal};
+use crate::refusal::{ChainPosition, InvalidId, Refusal};
 use crate::spiffe_id::SpiffeId;
 use crate::thumbprint::Thumbprint;
 use crate::trust::DomainBundles;
@@ -31,7 +31,7 @@ pub fn verify_peer(
     Ok(id)
 }
 
-/// The same below the roots that SPIFFE gives out: only those of the leaf's own trust domain are looked at, so that no other
+/// The same below the roots that SPIFFE gives out: only those of the leaf's own trust domain are used, so that no other
 /// domain's root can vouch for it.
 pub(crate) fn verify_in_domain(
     chain: &[CertificateDer<'_>],
@@ -57,7 +57,7 @@ fn verify_path(
     (now, skew): (Timestamp, Duration),
 ) -> Result<(SpiffeId, Option<Facts>), Refusal> {
     let (leaf, issuers) = chain.split_first().ok_or(Refusal::NoCertificate)?;
-    let end_entity = EndEntityCert::try_from(leaf).map_err(|error| malformed(Place::Leaf, &error))?;
+    let end_entity = EndEntityCert::try_from(leaf).map_err(|error| malformed(ChainPosition::Leaf, &error))?;
     let path = build_path(&end_entity, issuers, bundle, moment_within(facts, now))?;
     check_times(facts, now, skew)?;
     let id = check_leaf(&facts.leaf)?;
@@ -68,7 +68,7 @@ fn verify_path(
 
 /// What a leaf says about itself, for a status. Verifies nothing.
 pub fn inspect_leaf(leaf: &CertificateDer<'_>) -> Result<LeafFacts, Refusal> {
-    let facts = certificate::read(leaf).map_err(|why| Refusal::Malformed(Place::Leaf, why))?;
+    let facts = certificate::read(leaf).map_err(|why| Refusal::Malformed(ChainPosition::Leaf, why))?;
     Ok(LeafFacts {
         id: leaf_id(&facts)?,
         thumbprint: Thumbprint::of(leaf),
@@ -83,9 +83,9 @@ struct ChainFacts {
 }
 
 impl ChainFacts {
-    fn placed(&self) -> impl Iterator<Item = (Place, &Facts)> {
-        let issuers = self.issuers.iter().map(|facts| (Place::Issuer, facts));
-        std::iter::once((Place::Leaf, &self.leaf)).chain(issuers)
+    fn placed(&self) -> impl Iterator<Item = (ChainPosition, &Facts)> {
+        let issuers = self.issuers.iter().map(|facts| (ChainPosition::Issuer, facts));
+        std::iter::once((ChainPosition::Leaf, &self.leaf)).chain(issuers)
     }
 }
 
@@ -95,8 +95,8 @@ fn read_chain(chain: &[CertificateDer<'_>]) -> Result<ChainFacts, Refusal> {
         return Err(Refusal::ChainTooLong(chain.len()));
     }
     let read = |place, der| certificate::read(der).map_err(|why| Refusal::Malformed(place, why));
-    let issuers: Result<Vec<_>, _> = issuers.iter().map(|der| read(Place::Issuer, der)).collect();
-    Ok(ChainFacts { leaf: read(Place::Leaf, leaf)?, issuers: issuers? })
+    let issuers: Result<Vec<_>, _> = issuers.iter().map(|der| read(ChainPosition::Issuer, der)).collect();
+    Ok(ChainFacts { leaf: read(ChainPosition::Leaf, leaf)?, issuers: issuers? })
 }
 
 /// The moment nearest to now at which the whole chain is valid. webpki knows no tolerance, so it is asked about this moment, and how
@@ -132,18 +132,20 @@ fn refusal_of(error: &webpki::Error) -> Refusal {
     use webpki::Error;
     match error {
         Error::CaUsedAsEndEntity => Refusal::CertificateAuthorityAsLeaf,
-        Error::CertExpired { not_after, .. } => Refusal::Expired(Place::Issuer, timestamp(*not_after)),
-        Error::CertNotValidYet { not_before, .. } => Refusal::NotYetValid(Place::Issuer, timestamp(*not_before)),
+        Error::CertExpired { not_after, .. } => Refusal::Expired(ChainPosition::Issuer, timestamp(*not_after)),
+        Error::CertNotValidYet { not_before, .. } => {
+            Refusal::NotYetValid(ChainPosition::Issuer, timestamp(*not_before))
+        }
         Error::UnknownIssuer => Refusal::UnknownIssuer,
         Error::InvalidSignatureForPublicKey => Refusal::BadSignature,
         Error::EndEntityUsedAsCa => Refusal::IssuerMayNotSign("it is no certificate authority"),
         Error::PathLenConstraintViolated => Refusal::IssuerMayNotSign("its path length is used up"),
         Error::NameConstraintViolation => Refusal::IssuerMayNotSign("its name constraints forbid it"),
-        other => malformed(Place::Leaf, other),
+        other => malformed(ChainPosition::Leaf, other),
     }
 }
 
-fn malformed(place: Place, error: &webpki::Error) -> Refusal {
+fn malformed(place: ChainPosition, error: &webpki::Error) -> Refusal {
     Refusal::Malformed(place, error.to_string())
 }
 
@@ -155,7 +157,7 @@ fn check_times(facts: &ChainFacts, now: Timestamp, skew: Duration) -> Result<(),
     facts.placed().try_for_each(|(place, facts)| check_time(place, facts, now, skew))
 }
 
-fn check_time(place: Place, facts: &Facts, now: Timestamp, skew: Duration) -> Result<(), Refusal> {
+fn check_time(place: ChainPosition, facts: &Facts, now: Timestamp, skew: Duration) -> Result<(), Refusal> {
     let latest = now.checked_add(skew).unwrap_or(Timestamp::MAX);
     let earliest = now.checked_sub(skew).unwrap_or(Timestamp::MIN);
     if latest < facts.not_before {
@@ -182,7 +184,7 @@ fn check_leaf(facts: &Facts) -> Result<SpiffeId, Refusal> {
 }
 
 fn leaf_id(facts: &Facts) -> Result<SpiffeId, Refusal> {
-    let invalid = |why| Refusal::InvalidSpiffeId(Place::Leaf, why);
+    let invalid = |why| Refusal::InvalidSpiffeId(ChainPosition::Leaf, why);
     match facts.uri_names.as_slice() {
         [] => Err(Refusal::NoUriName),
         [name] => {
@@ -197,7 +199,7 @@ fn leaf_id(facts: &Facts) -> Result<SpiffeId, Refusal> {
 fn check_signers(path: &VerifiedPath<'_>) -> Result<Option<Facts>, Refusal> {
     let mut direct = None;
     for signer in path.intermediate_certificates() {
-        let facts = certificate::read(&signer.der()).map_err(|why| Refusal::Malformed(Place::Issuer, why))?;
+        let facts = certificate::read(&signer.der()).map_err(|why| Refusal::Malformed(ChainPosition::Issuer, why))?;
         check_signer(&facts)?;
         direct.get_or_insert(facts);
     }
@@ -208,7 +210,7 @@ fn check_signer(facts: &Facts) -> Result<(), Refusal> {
     if !facts.usage.is_some_and(|usage| usage.certificate_sign) {
         return Err(Refusal::IssuerMayNotSign("its key usage does not say that it signs certificates"));
     }
-    let invalid = |why| Refusal::InvalidSpiffeId(Place::Issuer, why);
+    let invalid = |why| Refusal::InvalidSpiffeId(ChainPosition::Issuer, why);
     match facts.uri_names.as_slice() {
         [] => Ok(()),
         [name] => {
@@ -223,7 +225,7 @@ fn check_signer(facts: &Facts) -> Result<(), Refusal> {
 fn check_root<'a>(roots: impl Iterator<Item = &'a Root>, now: Timestamp, skew: Duration) -> Result<(), Refusal> {
     let mut verdict = Err(Refusal::UnknownIssuer);
     for root in roots {
-        verdict = check_time(Place::Root, &root.facts, now, skew);
+        verdict = check_time(ChainPosition::Root, &root.facts, now, skew);
         if verdict.is_ok() {
             break;
         }

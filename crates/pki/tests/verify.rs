@@ -3,7 +3,7 @@
 
 mod support;
 
-use pki::{Authority, Bundle, InvalidBundle, Place, Refusal, SKEW, Scope, identity, inspect_leaf, verify_peer};
+use pki::{Authority, Bundle, ChainPosition, InvalidBundle, Refusal, SKEW, Scope, identity, inspect_leaf, verify_peer};
 use rcgen::{
     BasicConstraints, CertificateParams, CustomExtension, DnType, ExtendedKeyUsagePurpose, IsCa, KeyUsagePurpose,
     SanType,
@@ -137,7 +137,7 @@ fn an_expired_root_vouches_for_nobody() {
     let afterwards = later(world.now, 2 * 3600);
     let chain = forged(&intermediate, plain_leaf(&world.scope.identity().to_string(), afterwards), |_| ());
     let refusal = verify_peer(&chain, &root.bundle().unwrap(), afterwards, SKEW).unwrap_err();
-    assert_eq!(refusal, Refusal::Expired(Place::Root, root.not_after()));
+    assert_eq!(refusal, Refusal::Expired(ChainPosition::Root, root.not_after()));
 }
 
 #[test]

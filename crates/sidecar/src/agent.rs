@@ -4,7 +4,7 @@
 use crate::{
     arguments::RunArguments,
     configuration::{
-        append_only::{Place, Progress, Switch, SwitchError},
+        append_only::{DataDirectory, Progress, Switch, SwitchError},
         apply,
         data_folder::DataFolder,
         plan::Pending,
@@ -34,7 +34,7 @@ const CALM: Duration = Duration::from_secs(1);
 const REVIEW: Duration = Duration::from_secs(5);
 const CALL_DEADLINE: Duration = Duration::from_secs(2);
 
-/// When the server is looked at again.
+/// When the server is checked again.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Next {
     AtOnce,
@@ -145,7 +145,7 @@ impl Agent {
     async fn write_conf(&mut self, settings: &NodeSettings) -> bool {
         let pod = &self.arguments.pod;
         let folder = pod.data_dir.clone();
-        let Ok(data) = volume::work(move || DataFolder::look(&folder)).await else { return false };
+        let Ok(data) = volume::work(move || DataFolder::read(&folder)).await else { return false };
         let version = self.version(settings);
         let (record, trust) = (&self.record, self.trust);
         let text = render::conf(&Inputs { pod, settings, version, record, data, trust });
@@ -220,8 +220,8 @@ impl Agent {
         if info.flag("loading") {
             return Ok(self.shared.lock().append_only);
         }
-        let place = Place { data_dir: &self.arguments.pod.data_dir, record: &mut self.record };
-        self.switch.advance(&mut connection, &info, place, wanted.append_only).await
+        let data = DataDirectory { path: &self.arguments.pod.data_dir, record: &mut self.record };
+        self.switch.advance(&mut connection, &info, data, wanted.append_only).await
     }
 
     fn publish(&mut self, info: &Info, ignored: Values, pending: Vec<Pending>) {

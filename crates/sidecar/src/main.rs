@@ -11,10 +11,11 @@ mod handover;
 mod health;
 mod line;
 mod logging;
+mod process;
+mod role;
 mod settings;
 mod state;
 mod version;
-mod vigil;
 mod volume;
 mod voters;
 
@@ -29,7 +30,8 @@ use configuration::{
 };
 use handover::HandOver;
 use health::{http, routes::Routes};
-use line::{keeper::Keeper, terminating, watch::Watch};
+use line::{manager::LineManager, terminating, watch::Watch};
+use process::ProcessMonitor;
 use state::Shared;
 use std::{
     process::ExitCode,
@@ -40,9 +42,8 @@ use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
 };
-use vigil::Vigil;
 
-/// How often the hook looks for the gate, which is there some milliseconds after the start.
+/// How often the hook checks for the gate, which is there some milliseconds after the start.
 const GATE_PACE: Duration = Duration::from_millis(5);
 
 fn main() -> ExitCode {
@@ -73,7 +74,7 @@ fn await_gate(arguments: &AwaitArguments) -> anyhow::Result<()> {
 fn print_conf(pod: &PodArguments) -> anyhow::Result<()> {
     let settings = settings::read(&pod.settings)?;
     let version = pod.valkey_version.unwrap_or(settings.valkey_version);
-    let (record, data) = (Record::load(&pod.data_dir), DataFolder::look(&pod.data_dir));
+    let (record, data) = (Record::load(&pod.data_dir), DataFolder::read(&pod.data_dir));
     let inputs = Inputs { pod, settings: &settings, version, record: &record, data, trust: Trust::Hopeful };
     print!("{}", render::conf(&inputs));
     Ok(())
@@ -96,23 +97,23 @@ async fn run(arguments: Arc<RunArguments>) -> anyhow::Result<()> {
     let hand_over = Arc::new(HandOver::new(pod.socket(), pod.data_dir.clone(), arguments.hand_over_deadline));
     let routes = Routes { arguments: arguments.clone(), shared: shared.clone(), hand_over };
     tokio::spawn(http::serve(listener, move |path| routes.clone().answer(path)));
-    let vigil = Vigil::new(pod.socket());
-    let sight = vigil.sight();
-    tokio::spawn(Watch::new(arguments.clone(), shared.clone(), &sight).run());
-    tokio::spawn(vigil.run());
-    let places = boot::Places { fifo: pod.gate(), conf: pod.conf(), data_dir: pod.data_dir.clone() };
+    let monitor = ProcessMonitor::new(pod.socket());
+    let process = monitor.watch();
+    tokio::spawn(Watch::new(arguments.clone(), shared.clone(), &process).run());
+    tokio::spawn(monitor.run());
+    let paths = boot::BootPaths { fifo: pod.gate(), conf: pod.conf(), data_dir: pod.data_dir.clone() };
     let (gate, patience) = (shared.gate.clone(), arguments.boot_patience);
     let version = pod.valkey_version;
-    let complaints = boot::Complaints::default();
-    tokio::spawn(boot::Keeper { places, gate, shared: shared.clone(), sight, patience, version, complaints }.run());
-    tokio::spawn(Keeper::new(arguments.clone(), shared.clone()).run());
+    let errors = boot::ErrorLog::default();
+    tokio::spawn(boot::BootGuard { paths, gate, shared: shared.clone(), process, patience, version, errors }.run());
+    tokio::spawn(LineManager::new(arguments.clone(), shared.clone()).run());
     let agent = tokio::spawn(Agent::new(arguments.clone(), shared.clone()).run());
     tokio::select! {
         _ = terminated.recv() => {}
         _ = interrupted.recv() => {}
         ended = agent => anyhow::bail!("the agent's loop ended: {ended:?}"),
     }
-    terminating::tell(&shared);
+    terminating::report(&shared);
     // The kubelet ends sidecars last; should it be otherwise, probes and the hand-over are answered to the end.
     let gone = ending::wait_for_valkey_to_go(&arguments.pod.socket(), arguments.exit_deadline).await;
     tracing::info!(valkey_gone = gone, "sidecar ends");

@@ -9,14 +9,16 @@ use crate::{
 use api::node_settings::NodeSettings;
 use link::{
     client::Notice,
-    contract::{Boot, Role, report_request::Event},
+    contract::{Boot, report_request::Event},
 };
+use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
 use std::{
     collections::{BTreeMap, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 use tokio::sync::{Notify, watch};
+use topology::Role;
 
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -45,7 +47,7 @@ pub struct State {
     pub boot: Option<Boot>,
     /// The server's last known role.
     #[serde(skip)]
-    pub role: Role,
+    pub role: Option<Role>,
     /// The pod's end was announced.
     pub terminating: bool,
     #[serde(skip)]
@@ -64,14 +66,14 @@ pub struct Shared {
     /// The gate before Valkey.
     pub gate: Gate,
     notices: Arc<Mutex<VecDeque<Notice>>>,
-    told: Arc<Notify>,
+    notice_added: Arc<Notify>,
     /// The settings in force, for those who wait for others.
     settings: Arc<watch::Sender<Option<Arc<NodeSettings>>>>,
 }
 
 impl Shared {
     pub fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// A probe met a server that the loop has not dealt with.
@@ -83,9 +85,9 @@ impl Shared {
         self.review.notified().await;
     }
 
-    /// Has the operator told, now or when there is a line.
-    pub fn tell(&self, notice: Notice) {
-        let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Sends it to the operator, now or when there is a line.
+    pub fn notify_operator(&self, notice: Notice) {
+        let mut notices = self.notices.lock();
         let changed = |notice: &Notice| matches!(notice, Notice::Changed);
         if changed(&notice) && notices.iter().any(changed) {
             return;
@@ -94,21 +96,21 @@ impl Shared {
             notices.pop_front();
         }
         notices.push_back(notice);
-        self.told.notify_one();
+        self.notice_added.notify_one();
     }
 
     pub fn report(&self, event: Event) {
-        self.tell(Notice::Report(event));
+        self.notify_operator(Notice::Report(event));
     }
 
-    /// The oldest notice nobody has taken; for one reader.
+    /// The oldest notice that is not sent yet; for one reader.
     pub async fn next_notice(&self) -> Notice {
         loop {
-            let told = self.told.notified();
-            let oldest = self.notices.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+            let added = self.notice_added.notified();
+            let oldest = self.notices.lock().pop_front();
             match oldest {
                 Some(notice) => return notice,
-                None => told.await,
+                None => added.await,
             }
         }
     }

@@ -12,14 +12,14 @@ static ONE_AT_A_TIME: Semaphore = Semaphore::const_new(1);
 pub async fn work<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
     let turn = ONE_AT_A_TIME.acquire().await.map_err(io::Error::other)?;
     let done = spawn_blocking(move || {
-        // Held until it is done, whoever still waits for it.
+        // Held until the work is done, even when its caller has given up.
         let _turn = turn;
         work()
     });
     done.await.map_err(io::Error::other)
 }
 
-/// What was begun goes on when nobody waits for it any more.
+/// What was begun goes on when its caller has given up.
 pub async fn work_within<T: Send + 'static>(
     deadline: Duration,
     task: impl FnOnce() -> T + Send + 'static,

@@ -43,17 +43,6 @@ impl World {
         true
     }
 
-    /// What a primary does before its pod ends: its replica takes over with its consent. False without one.
-    pub fn hand_over(&mut self, name: &str) -> bool {
-        let Some((id, epoch)) = self.node(name).map(|node| (node.id.clone(), node.current_epoch + 1)) else {
-            return false;
-        };
-        let heir = self.nodes().find(|node| node.primary.as_ref() == Some(&id) && node.link_up);
-        let Some((heir, heir_id)) = heir.map(|node| (node.pod.clone(), node.id.clone())) else { return false };
-        self.promote(&heir, &id, epoch);
-        self.node_mut(name).map(|node| node.become_replica_of(&heir_id)).is_some()
-    }
-
     fn voter(&self, name: &str, id: &NodeId, ip: &str) -> Option<String> {
         let pod = self.at(ip)?;
         let votes = |node: &&Node| node.id == *id && node.role == Role::Primary && !node.slots.is_empty();

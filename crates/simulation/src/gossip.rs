@@ -130,7 +130,7 @@ impl World {
         }
     }
 
-    /// The listener learns of nodes the speaker knows.
+    /// The listener learns of nodes the speaker knows, failed ones included; of their slots only they themselves tell.
     fn rumours(&mut self, speaker: &str, listener: &str) {
         let now = self.now;
         let Some(node) = self.node(speaker) else { return };
@@ -142,8 +142,9 @@ impl World {
         let Some(node) = self.node_mut(listener) else { return };
         for (id, mut peer) in picked {
             let news = id != node.id && !node.peers.contains_key(&id) && !node.forgotten.contains_key(&id);
-            if news && !peer.failing {
-                (peer.heard_at, peer.link_up, peer.slots) = (now, false, topology::SlotSet::default());
+            if news {
+                (peer.heard_at, peer.link_up) = (now, false);
+                (peer.slots, peer.config_epoch) = (topology::SlotSet::default(), 0);
                 node.peers.insert(id, peer);
             }
         }

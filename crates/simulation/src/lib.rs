@@ -2,6 +2,7 @@
 //! two steps and loses answers. For tests only: simplified, and honest where it matters (what spreads when, who may vote, what a
 //! resynchronisation overwrites). No IO; time is a counter, chance is seeded.
 
+mod command;
 mod election;
 mod gossip;
 mod node;
@@ -16,6 +17,6 @@ mod world;
 
 pub use node::{Node, Peer};
 pub use operator::{Faults, Operator};
-pub use pod::{Disk, Pod, Process};
+pub use pod::{Disk, Pod, Process, Waiting};
 pub use stage::Stage;
 pub use world::{Setup, TICK, World};

@@ -2,7 +2,10 @@
 
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
-use topology::{NodeId, NodeView, Role, SlotSet, ViewSummary, ViewedNode};
+use std::net::SocketAddr;
+use topology::{ClusterNode, ClusterNodes, NodeId, NodeView, Role, SlotSet, ViewSummary, ViewedNode};
+
+const PORT: u16 = 6379;
 
 /// What a node believes of another.
 #[derive(Clone, Debug)]
@@ -150,6 +153,11 @@ impl Node {
         let others = self.peers.iter().map(|(id, peer)| line(id, peer));
         NodeView { read_at, summary: self.summary(), nodes: [myself].into_iter().chain(others).collect() }
     }
+
+    /// What it answers to CLUSTER NODES, and what its nodes.conf says.
+    pub fn cluster_nodes(&self) -> ClusterNodes {
+        ClusterNodes(self.view(Timestamp::UNIX_EPOCH).nodes.into_iter().map(cluster_node).collect())
+    }
 }
 
 fn line(id: &NodeId, peer: &Peer) -> ViewedNode {
@@ -167,6 +175,28 @@ fn line(id: &NodeId, peer: &Peer) -> ViewedNode {
         config_epoch: peer.config_epoch,
         slots: peer.slots.clone(),
     }
+}
+
+fn cluster_node(line: ViewedNode) -> ClusterNode {
+    let role = if line.role == Role::Primary { "master" } else { "slave" };
+    let flags = [(line.myself, "myself"), (true, role), (line.failing, "fail"), (line.possibly_failing, "fail?")];
+    ClusterNode {
+        id: line.node_id,
+        address: address(&line.ip),
+        bus_port: PORT + 10_000,
+        hostname: line.hostname,
+        flags: flags.into_iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag.to_owned()).collect(),
+        primary: line.primary,
+        config_epoch: line.config_epoch,
+        connected: line.link_up,
+        slots: line.slots,
+        moves: Vec::new(),
+    }
+}
+
+/// Where the Valkey of a pod with this address listens.
+pub fn address(ip: &str) -> Option<SocketAddr> {
+    ip.parse().ok().map(|ip| SocketAddr::new(ip, PORT))
 }
 
 fn hostname(pod: &str) -> String {

@@ -1,13 +1,15 @@
 //! An operator that hears sidecars, decides, commands, and forgets everything but the status when it is killed. In memory.
 
 use crate::node::Node;
-use crate::pod::{Pod, Process};
+use crate::pod::{Pod, Process, Waiting};
+use crate::sidecar;
 use crate::world::{Setup, TICK, World};
 use planner::nodes::{
     Action, Answered, Boot, Decision, FindingKind, Following, NodeFacts, NodeObservation, Orchestration, Outcome,
     PodCommand, PodObservation, Queued, Shard, Target, Valkey, decide,
 };
 use planner::safety::check_commands;
+use sidecar_rules::boot::PastNode;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use topology::{Location, NodeView, PodName, PodUid, Role};
@@ -263,7 +265,7 @@ impl Operator {
         let answering = answering.map(|facts| in_whole_seconds(facts, world.now + 377 * pod.uid));
         let valkey = match (&pod.process, answering) {
             (_, Some(facts)) => Valkey::Answers(facts),
-            (Process::Gate(since), _) if connected => Valkey::Waiting(boot(world, pod, *since)),
+            (Process::Gate(waiting), _) if connected => Valkey::Waiting(boot(world, pod, waiting)),
             (Process::Starting(_), _) if connected => Valkey::Down {
                 since: stamp(world, pod.died_at),
                 node_id: heard.and_then(|heard| heard.last_id.clone()),
@@ -377,21 +379,19 @@ fn following(world: &World, node: &Node) -> Following {
     }
 }
 
-fn boot(world: &World, pod: &Pod, since: u64) -> Boot {
-    let was = pod.disk.node.as_ref();
-    let replicas = was.map(|was| {
-        let follows = was.peers.iter().filter(|(_, peer)| peer.primary.as_ref() == Some(&was.id));
-        follows.map(|(id, _)| id.clone()).collect()
-    });
+fn boot(world: &World, pod: &Pod, waiting: &Waiting) -> Boot {
+    let past = sidecar::past(pod);
+    let was = past.node();
+    let known_replicas = was.into_iter().flat_map(PastNode::replicas).filter(|peer| !peer.unlisted);
     Boot {
-        since: stamp(world, since),
-        reason: "it was a primary and did not hand over".to_owned(),
+        since: stamp(world, waiting.since),
+        reason: waiting.reason.clone(),
         last_node_id: was.map(|was| was.id.clone()),
         last_role: was.map(|was| was.role),
         has_data: pod.disk.data.is_some(),
         clean_stop: false,
-        owned_slots: was.is_some_and(|was| was.role == Role::Primary && !was.slots.is_empty()),
-        known_replicas: replicas.unwrap_or_default(),
+        owned_slots: was.is_some_and(|was| !was.slots.is_empty()),
+        known_replicas: known_replicas.map(|peer| peer.id.clone()).collect(),
     }
 }
 

@@ -1,14 +1,16 @@
 //! A pod with its volume and its process. Pure data.
 
 use crate::node::Node;
-use std::collections::BTreeSet;
+use sidecar_rules::boot::PeerAnswer;
+use std::collections::{BTreeMap, BTreeSet};
+use topology::NodeId;
 
 /// What is left of a Valkey when its process is gone.
 #[derive(Clone, Debug, Default)]
 pub struct Disk {
     /// nodes.conf: the node as it was, without its data.
     pub node: Option<Node>,
-    /// The dataset, when it was persisted.
+    /// The append-only file, when there is one.
     pub data: Option<Data>,
 }
 
@@ -19,12 +21,19 @@ pub struct Data {
     pub replication_id: u64,
 }
 
+/// A Valkey at the boot gate, and what its sidecar has heard since.
+#[derive(Clone, Debug)]
+pub struct Waiting {
+    pub since: u64,
+    pub answers: BTreeMap<NodeId, PeerAnswer>,
+    pub reason: String,
+}
+
 #[derive(Clone, Debug)]
 pub enum Process {
     /// The container starts at that time.
     Starting(u64),
-    /// It waits at the boot gate since then.
-    Gate(u64),
+    Gate(Waiting),
     Running(Box<Node>),
     /// It cannot be started.
     Broken,
@@ -62,11 +71,11 @@ impl Pod {
         }
     }
 
-    /// Ends the process; what a volume keeps is kept.
-    pub fn stop(&mut self, persisted: bool, now: u64) {
+    /// Ends the process; what it has written stays for as long as the volume does. `saves`: all that it held is written.
+    pub fn stop(&mut self, saves: bool, now: u64) {
         if let Process::Running(node) = &self.process {
             let data = Data { keys: node.keys.clone(), offset: node.offset, replication_id: node.replication_id };
-            self.disk.data = persisted.then_some(data).filter(|data| !data.keys.is_empty());
+            self.disk.data = saves.then_some(data);
             self.disk.node = Some((**node).clone());
         }
         self.died_at = now;

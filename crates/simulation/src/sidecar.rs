@@ -1,171 +1,167 @@
-//! The sidecar beside each Valkey: the boot gate, and commands with the refusals the real one has. In memory.
+//! The sidecar beside each Valkey: shows `sidecar_rules` what the real one would see, and does what they decide. In memory.
 
-use crate::node::Node;
-use crate::pod::{Pod, Process};
+use crate::node::{Node, address};
+use crate::pod::{Disk, Pod, Process, Waiting};
 use crate::world::World;
-use planner::nodes::{Action, FailoverMode, Outcome};
-use topology::{NodeId, Role};
+use planner::nodes::Start as Ordered;
+use sidecar_rules::boot::{CopyState, Data, Decision, Facts, Past, PastNode, Peer, PeerAnswer, Start, decide};
+use sidecar_rules::handover::{AttachedReplica, CandidateState, Standing, may_take_over};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::{Duration, SystemTime};
+use topology::{ClusterNodes, NodeId, Role};
+
+/// An order is in force for as long as the operator waits for its answer; here it is answered as if that time had passed.
+const ORDER_LASTS: u64 = 2_000;
 
 impl World {
-    /// A primary with slots and replicas that did not hand over waits; all others start.
     pub(crate) fn boot(&mut self, name: &str) {
-        let now = self.now;
+        let waiting = Waiting { since: self.now, answers: BTreeMap::new(), reason: String::new() };
         let Some(pod) = self.pods.get_mut(name) else { return };
-        pod.sidecar = true;
-        let risky = |node: &Node| {
-            let replicas = node.peers.values().any(|peer| peer.primary.as_ref() == Some(&node.id));
-            node.role == Role::Primary && !node.slots.is_empty() && (replicas || !pod.attached.is_empty())
-        };
-        if pod.disk.node.as_ref().is_some_and(risky) {
-            pod.process = Process::Gate(now);
-        } else {
-            self.start(name);
-        }
+        (pod.sidecar, pod.process) = (true, Process::Gate(waiting));
+        drop(self.guard(name, None));
     }
 
-    /// Opens when a peer says that another owns the slots now, or after a while when the data is there or no replica has any.
     pub(crate) fn watch_gates(&mut self) {
-        let limit = 3 * self.node_timeout;
-        let waiting = self.pods.values().filter_map(|pod| match pod.process {
-            Process::Gate(since) => Some((pod, since)),
-            _ => None,
-        });
-        let nothing_to_lose = |pod: &Pod| pod.disk.data.is_some() || self.replicas_are_empty(pod);
-        let may =
-            |(pod, since): &(&Pod, u64)| self.now > since + limit && nothing_to_lose(pod) || self.is_replaced(pod);
-        let names: Vec<String> = waiting.filter(may).map(|(pod, _)| pod.name.clone()).collect();
+        let waits = |pod: &&Pod| matches!(pod.process, Process::Gate(_));
+        let names: Vec<String> = self.pods.values().filter(waits).map(|pod| pod.name.clone()).collect();
         for name in names {
-            self.start(&name);
+            self.ask_peers(&name);
+            drop(self.guard(&name, None));
         }
     }
 
-    /// Every replica it knew answers that it has no keys, and none that it did not know has any.
-    fn replicas_are_empty(&self, pod: &Pod) -> bool {
-        let Some(was) = &pod.disk.node else { return false };
-        let mut attached = pod.attached.iter().filter_map(|ip| self.at(ip)?.node());
-        let holds = |node: &Node| node.primary.as_ref() == Some(&was.id) && !node.keys.is_empty();
-        if attached.any(|node| holds(node) && self.reachable(&pod.name, &node.pod)) {
-            return false;
-        }
-        let mut replicas = was.peers.iter().filter(|(_, peer)| peer.primary.as_ref() == Some(&was.id));
-        replicas.all(|(id, peer)| {
-            let node = self.at(&peer.ip).and_then(Pod::node).filter(|node| node.id == *id);
-            node.is_some_and(|node| node.keys.is_empty() && self.reachable(&pod.name, &node.pod))
-        })
-    }
-
-    fn is_replaced(&self, pod: &Pod) -> bool {
-        let Some(was) = &pod.disk.node else { return false };
-        let peers = was.peers.iter().filter_map(|(id, peer)| self.at(&peer.ip)?.node().filter(|node| node.id == *id));
-        let mut reached = peers.filter(|node| self.reachable(&pod.name, &node.pod));
-        reached.any(|node| {
-            let newer = |epoch: u64| epoch > was.config_epoch;
-            let theirs = node.peers.iter().filter(|(id, peer)| **id != was.id && newer(peer.config_epoch));
-            let mut owned = theirs.fold(topology::SlotSet::default(), |all, (_, peer)| all.union(&peer.slots));
-            if newer(node.config_epoch) {
-                owned = owned.union(&node.slots);
-            }
-            was.slots.difference(&owned).is_empty()
-        })
-    }
-
-    pub fn execute(&mut self, name: &str, action: &Action) -> Outcome {
-        if let Action::OpenGate(..) = action {
-            return self.open_gate(name);
-        }
-        let now = self.now;
-        let Some(node) = self.node_mut(name) else { return Outcome::Failed("Valkey does not answer".to_owned()) };
-        match action {
-            Action::Probe | Action::ReadView | Action::OpenGate(..) => Outcome::Done,
-            Action::Meet(peers) => {
-                node.meeting.extend(peers.iter().map(|peer| (peer.ip.clone(), now + 5_000)));
-                Outcome::Done
-            }
-            Action::AddSlots(slots) => add_slots(node, slots),
-            Action::SetConfigEpoch(epoch) => set_epoch(node, *epoch),
-            Action::Replicate(id) => replicate(node, id),
-            Action::Failover(mode) => self.fail_over(name, *mode),
-            Action::Forget(ids) => self.forget(name, ids),
-        }
-    }
-
-    fn open_gate(&mut self, name: &str) -> Outcome {
-        match self.pods.get(name).map(|pod| &pod.process) {
-            Some(Process::Gate(_)) => {
+    /// Starts a waiting Valkey, or says why not.
+    fn guard(&mut self, name: &str, ordered: Option<Start>) -> Result<(), String> {
+        let Some(facts) = self.pods.get(name).and_then(|pod| self.facts(pod, ordered)) else { return Ok(()) };
+        let decision = decide(&facts);
+        let Some(pod) = self.pods.get_mut(name) else { return Ok(()) };
+        match (decision, &mut pod.process) {
+            (Decision::Open { start, concede, .. }, _) => {
+                prepare(&mut pod.disk, start, concede);
                 self.start(name);
-                Outcome::Done
+                Ok(())
             }
-            _ => Outcome::Done,
+            (Decision::Wait { reason }, Process::Gate(waiting)) => {
+                waiting.reason.clone_from(&reason);
+                Err(reason)
+            }
+            (Decision::Wait { reason }, _) => Err(reason),
         }
     }
 
-    fn fail_over(&mut self, name: &str, mode: FailoverMode) -> Outcome {
-        match self.node(name).map(|node| node.role) {
-            Some(Role::Primary) => Outcome::Done,
-            _ if mode == FailoverMode::Takeover => Outcome::Refused("never in these tests".to_owned()),
-            _ if self.elect(name, true) => Outcome::Done,
-            _ => Outcome::Failed("no majority voted for it".to_owned()),
+    /// `None` when its Valkey does not wait.
+    fn facts(&self, pod: &Pod, ordered: Option<Start>) -> Option<Facts> {
+        let Process::Gate(waiting) = &pod.process else { return None };
+        let waited = self.now - waiting.since;
+        Some(Facts {
+            past: past(pod),
+            data: if pod.disk.data.is_some() { Data::Journal } else { Data::Nothing },
+            snapshot_written: None,
+            clean_stop: false,
+            answers: waiting.answers.clone(),
+            asked: Duration::from_millis(if ordered.is_some() { waited + ORDER_LASTS } else { waited }),
+            ordered,
+            waited: Duration::from_millis(waited),
+            patience: Duration::from_millis(3 * self.node_timeout),
+        })
+    }
+
+    /// What a peer said stays known when it falls silent.
+    fn ask_peers(&mut self, name: &str) {
+        let answers = self.pods.get(name).map(|pod| self.answers(pod)).unwrap_or_default();
+        if let Some(Process::Gate(waiting)) = self.pods.get_mut(name).map(|pod| &mut pod.process) {
+            waiting.answers.extend(answers);
         }
     }
 
-    /// What one node forgets, all others do that hear of it.
-    fn forget(&mut self, name: &str, ids: &[NodeId]) -> Outcome {
-        let until = self.now + 60_000;
-        let Some(node) = self.node(name) else { return Outcome::Failed("Valkey does not answer".to_owned()) };
-        let unsafe_id = |id: &&NodeId| {
-            **id == node.id
-                || node.primary.as_ref() == Some(*id)
-                || node.peers.get(*id).is_some_and(|peer| !peer.slots.is_empty())
+    fn answers(&self, pod: &Pod) -> Vec<(NodeId, PeerAnswer)> {
+        let past = past(pod);
+        let answer = |peer: &Peer, was: &PastNode| {
+            let node = self.answering(pod, was, peer)?;
+            Some((peer.id.clone(), PeerAnswer::of(was, &node.cluster_nodes(), copy_state(node))))
         };
-        if ids.iter().any(|id| unsafe_id(&id)) {
-            return Outcome::Refused("it owns slots or is needed".to_owned());
-        }
-        let listeners: Vec<String> = self.nodes().map(|node| node.pod.clone()).collect();
-        for listener in listeners.iter().filter(|listener| self.reachable(name, listener)).cloned().collect::<Vec<_>>()
-        {
-            let Some(node) = self.node_mut(&listener) else { continue };
-            for id in ids.iter().filter(|id| node.primary.as_ref() != Some(id) && node.id != **id) {
-                if node.peers.remove(id).is_some() {
-                    node.forgotten.insert(id.clone(), until);
-                }
-            }
-        }
-        Outcome::Done
+        let asked = past.node().into_iter().flat_map(|was| was.peers.iter().map(move |peer| (peer, was)));
+        asked.filter_map(|(peer, was)| answer(peer, was)).collect()
+    }
+
+    /// The peer where it was, or where its name leads now.
+    fn answering(&self, pod: &Pod, was: &PastNode, peer: &Peer) -> Option<&Node> {
+        let there = peer.address.and_then(|address| self.at(&address.ip().to_string()));
+        let named = peer.hostname.as_ref().and_then(|name| self.pods.get(name.split('.').next()?));
+        let mut nodes = [there, named].into_iter().flatten().filter_map(Pod::node);
+        nodes.find(|node| {
+            let is_peer = node.cluster_nodes().myself().is_some_and(|myself| was.is_peer(peer, myself));
+            is_peer && self.reachable(&pod.name, &node.pod)
+        })
+    }
+
+    /// What the operator's order to start comes to.
+    pub(crate) fn open_gate(&mut self, name: &str, start: Ordered) -> Result<(), String> {
+        let start = match start {
+            Ordered::AsIs => Start::AsIs,
+            Ordered::Fresh => Start::Fresh,
+        };
+        self.ask_peers(name);
+        self.guard(name, Some(start))
+    }
+
+    /// What a primary does before its pod ends: its best replica takes over with its consent. False without one.
+    pub fn hand_over(&mut self, name: &str) -> bool {
+        let Some(node) = self.node(name) else { return false };
+        let standing = Standing::of(node.role == Role::Replica, &node.cluster_nodes(), &self.attached(node));
+        let (id, epoch) = (node.id.clone(), node.current_epoch + 1);
+        let candidates = standing.candidates().unwrap_or_default();
+        let mut able = candidates.iter().filter_map(|candidate| {
+            let node = self.at(&candidate.address.ip().to_string())?.node()?;
+            let state =
+                CandidateState { is_replica: node.role == Role::Replica, link_up: node.link_up, stopping: false };
+            may_take_over(state).is_ok().then(|| (node.pod.clone(), node.id.clone()))
+        });
+        let Some((heir, heir_id)) = able.next() else { return false };
+        self.promote(&heir, &id, epoch);
+        self.node_mut(name).map(|node| node.become_replica_of(&heir_id)).is_some()
+    }
+
+    /// The replicas that this primary streams to.
+    fn attached(&self, primary: &Node) -> Vec<AttachedReplica> {
+        let follow = self.nodes().filter(|node| node.primary.as_ref() == Some(&primary.id) && node.link_up);
+        let attached = follow.filter_map(|node| {
+            let online = node.syncing_until.is_none();
+            Some(AttachedReplica { address: address(&node.ip)?, online, offset: node.offset, lag_seconds: Some(0) })
+        });
+        attached.collect()
+    }
+
+    /// What the node at this address sees, if it answers this pod.
+    pub(crate) fn view_at(&self, name: &str, address: SocketAddr) -> Option<ClusterNodes> {
+        let pod = self.at(&address.ip().to_string()).filter(|pod| self.reachable(name, &pod.name))?;
+        pod.node().map(Node::cluster_nodes)
     }
 }
 
-fn add_slots(node: &mut Node, slots: &topology::SlotSet) -> Outcome {
-    if node.role == Role::Replica {
-        return Outcome::Refused("it is a replica".to_owned());
-    }
-    if node.peers.values().any(|peer| peer.slots.overlaps(slots)) {
-        return Outcome::Failed("slot is already busy".to_owned());
-    }
-    node.slots = node.slots.union(slots);
-    Outcome::Done
+/// What its nodes.conf says of the node, and who was attached to it at the end.
+pub(crate) fn past(pod: &Pod) -> Past {
+    let was = pod.disk.node.as_ref().and_then(|node| PastNode::of(&node.cluster_nodes()));
+    let mut past = was.map_or(Past::Unknown, Past::Node);
+    past.remember(&pod.attached.iter().filter_map(|ip| address(ip)).collect::<Vec<SocketAddr>>());
+    past
 }
 
-fn set_epoch(node: &mut Node, epoch: u64) -> Outcome {
-    if node.config_epoch == epoch {
-        return Outcome::Done;
+fn prepare(disk: &mut Disk, start: Start, concede: bool) {
+    if start == Start::Fresh {
+        *disk = Disk::default();
     }
-    if !node.peers.is_empty() || node.config_epoch != 0 {
-        return Outcome::Failed("a node that knows others cannot be given an epoch".to_owned());
+    if let Some(node) = disk.node.as_mut().filter(|_| concede) {
+        node.config_epoch = 0;
     }
-    (node.config_epoch, node.current_epoch) = (epoch, node.current_epoch.max(epoch));
-    Outcome::Done
 }
 
-fn replicate(node: &mut Node, id: &NodeId) -> Outcome {
-    if node.primary.as_ref() == Some(id) {
-        return Outcome::Done;
+fn copy_state(node: &Node) -> CopyState {
+    CopyState {
+        loading: node.syncing_until.is_some(),
+        keys: u64::try_from(node.keys.len()).unwrap_or(u64::MAX),
+        link_up: node.link_up,
+        link_lost: node.link_lost_at.map(|lost| SystemTime::UNIX_EPOCH + Duration::from_millis(lost)),
     }
-    if !node.slots.is_empty() || node.role == Role::Primary && !node.keys.is_empty() {
-        return Outcome::Refused("it owns slots or holds keys".to_owned());
-    }
-    if node.peers.get(id).is_none_or(|peer| peer.role != Role::Primary) {
-        return Outcome::Failed("unknown node, or no primary".to_owned());
-    }
-    node.become_replica_of(id);
-    Outcome::Done
 }

@@ -15,14 +15,17 @@ pub struct Setup {
     pub name: &'static str,
     pub masters: usize,
     pub replicas: usize,
+    /// Each pod has a volume that outlives it; otherwise an emptyDir, which ends with the pod, not with its containers.
     pub persistent: bool,
+    /// Valkey writes an append-only file.
+    pub saves: bool,
     pub kubernetes_nodes: usize,
     pub zones: usize,
 }
 
 impl Default for Setup {
     fn default() -> Setup {
-        Setup { name: "cache", masters: 3, replicas: 1, persistent: true, kubernetes_nodes: 3, zones: 0 }
+        Setup { name: "cache", masters: 3, replicas: 1, persistent: true, saves: true, kubernetes_nodes: 3, zones: 0 }
     }
 }
 
@@ -36,6 +39,7 @@ pub struct World {
     pub unlinked: BTreeSet<String>,
     pub node_timeout: u64,
     pub persistent: bool,
+    pub saves: bool,
     /// Keys that were acknowledged and that nobody may lose.
     pub acknowledged: BTreeSet<u32>,
     next: u64,
@@ -51,13 +55,14 @@ impl World {
             unlinked: BTreeSet::new(),
             node_timeout: 5_000,
             persistent: true,
+            saves: true,
             acknowledged: BTreeSet::new(),
             next: 0,
         }
     }
 
     pub fn add(&mut self, setup: &Setup) {
-        self.persistent = setup.persistent;
+        (self.persistent, self.saves) = (setup.persistent, setup.saves);
         for ordinal in 0..setup.masters * (1 + setup.replicas) {
             self.add_pod(setup, ordinal);
         }
@@ -155,10 +160,10 @@ impl World {
         self.acknowledged.insert(key)
     }
 
-    /// The process ends at once; the container starts again after a moment.
+    /// The container dies; it starts again after a moment, with what the pod's volume holds.
     pub fn kill(&mut self, pod: &str) {
         self.excuse(&[pod]);
-        let (now, persisted) = (self.now, self.persistent);
+        let (now, saves) = (self.now, self.saves);
         let id = self.node(pod).map(|node| node.id.clone());
         let follows = |node: &&Node| node.link_up && node.primary.is_some() && node.primary == id;
         let attached: Vec<String> = self.nodes().filter(follows).map(|node| node.ip.clone()).collect();
@@ -166,7 +171,7 @@ impl World {
             if pod.node().is_some() {
                 pod.attached = attached;
             }
-            pod.stop(persisted, now);
+            pod.stop(saves, now);
             pod.process = Process::Starting(now + 300);
         }
     }
@@ -174,11 +179,11 @@ impl World {
     /// The pod is deleted and comes back with a new address, with its volume or without.
     pub fn replace(&mut self, pod: &str, after: u64) {
         self.excuse(&[pod]);
-        let (now, persisted) = (self.now, self.persistent);
+        let (now, saves, persistent) = (self.now, self.saves, self.persistent);
         let (uid, ip) = (self.unique(), self.address());
         if let Some(pod) = self.pods.get_mut(pod) {
-            pod.stop(persisted, now);
-            if !persisted {
+            pod.stop(saves, now);
+            if !persistent {
                 pod.disk = Disk::default();
             }
             (pod.uid, pod.ip, pod.process, pod.sidecar) = (uid, ip, Process::Starting(now + after), false);

@@ -72,14 +72,8 @@ fn cut(stage: &mut Stage, node: usize, time: u64) -> Result<(), String> {
     Ok(())
 }
 
-fn survives(
-    kubernetes_nodes: usize,
-    seed: u64,
-    persistent: bool,
-    faults: Faults,
-    blows: &[Blow],
-) -> Result<(), String> {
-    let mut stage = Stage::new(seed, &[Setup { persistent, kubernetes_nodes, ..Setup::default() }]);
+fn survives(setup: Setup, seed: u64, faults: Faults, blows: &[Blow]) -> Result<(), String> {
+    let mut stage = Stage::new(seed, &[setup]);
     stage.operators.iter_mut().for_each(|operator| operator.faults = faults);
     for blow in blows {
         strike(&mut stage, blow).map_err(|error| format!("{error}\n{}", stage.complaint()))?;
@@ -94,6 +88,15 @@ fn survives(
     if stage.operators.iter().all(Operator::blocked) { Ok(()) } else { Err(stage.complaint()) }
 }
 
+fn with_volumes(kubernetes_nodes: usize) -> Setup {
+    Setup { kubernetes_nodes, ..Setup::default() }
+}
+
+/// A process that ends takes its data with it.
+fn in_memory(kubernetes_nodes: usize) -> Setup {
+    Setup { persistent: false, saves: false, ..with_volumes(kubernetes_nodes) }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig {
         cases: cases(), rng_seed: seed(), max_shrink_iters: 200, failure_persistence: None, ..ProptestConfig::default()
@@ -102,12 +105,13 @@ proptest! {
     #[test]
     fn every_state_that_faults_lead_to_ends_whole_or_with_a_reason(
         kubernetes_nodes in prop_oneof![Just(1usize), Just(3usize)],
-        seed in any::<u64>(), persistent in any::<bool>(), unreliable in any::<bool>(),
+        seed in any::<u64>(), persistent in any::<bool>(), saves in any::<bool>(), unreliable in any::<bool>(),
         blows in proptest::collection::vec(blow(), 1..12)
     ) {
         let faults = Faults { lost_command: 6, lost_answer: 6, late_word: 3, delay: 400, stale_view: 5 };
         let faults = if unreliable { faults } else { Faults::default() };
-        let outcome = survives(kubernetes_nodes, seed, persistent, faults, &blows);
+        let setup = Setup { persistent, saves, kubernetes_nodes, ..Setup::default() };
+        let outcome = survives(setup, seed, faults, &blows);
         prop_assert!(outcome.is_ok(), "{}", outcome.err().unwrap_or_default());
     }
 }
@@ -124,14 +128,14 @@ fn cases() -> u32 {
 #[test]
 fn a_replica_too_many_moves_to_the_shard_that_lacks_one() {
     let blows = [Blow::Write(0), Blow::Reset(4, true), Blow::Kill(5)];
-    survives(3, 0, true, Faults::default(), &blows).unwrap();
+    survives(with_volumes(3), 0, Faults::default(), &blows).unwrap();
 }
 
 /// Each attempt got one vote, from the voter that was free again, for ever.
 #[test]
 fn votes_that_were_given_at_different_times_come_together() {
     let blows = [Blow::Write(0), Blow::Forget(0, 5), Blow::CutNode(0, 1_250), Blow::Replace(0)];
-    survives(1, 0, false, Faults::default(), &blows).unwrap();
+    survives(in_memory(1), 0, Faults::default(), &blows).unwrap();
 }
 
 /// Nothing is on record yet: which pod a dead primary was in is told by its host name alone.
@@ -139,7 +143,7 @@ fn votes_that_were_given_at_different_times_come_together() {
 fn primaries_replaced_before_the_first_record_are_succeeded() {
     let blows =
         [Blow::Write(0), Blow::Replace(1), Blow::Write(0), Blow::Replace(3), Blow::Forget(0, 0), Blow::EmptyVolume(0)];
-    survives(3, 487_149_594_246_194_825, false, Faults::default(), &blows).unwrap();
+    survives(in_memory(3), 487_149_594_246_194_825, Faults::default(), &blows).unwrap();
 }
 
 /// A node that does not answer its sidecar in time still tells by its view who lives.
@@ -153,20 +157,20 @@ fn a_node_heard_by_one_that_is_not_heard_itself_is_not_forgotten() {
         Blow::Kill(3),
         Blow::CutNode(1, 1_000),
     ];
-    survives(3, 8_060_462_598_444_586_277, false, Faults::default(), &blows).unwrap();
+    survives(in_memory(3), 8_060_462_598_444_586_277, Faults::default(), &blows).unwrap();
 }
 
 #[test]
 fn a_primary_that_was_reset_twice_and_killed_while_it_was_formed_is_replaced() {
     let blows = [Blow::Write(0), Blow::Reset(0, false), Blow::Reset(0, true), Blow::Kill(0)];
-    survives(3, 0, false, Faults::default(), &blows).unwrap();
+    survives(in_memory(3), 0, Faults::default(), &blows).unwrap();
 }
 
 /// Nobody knows the replica any more, but its primary's sidecar saw it follow to the end.
 #[test]
 fn a_replica_that_was_forgotten_by_hand_keeps_its_primary_from_starting_empty() {
     let blows = [Blow::Write(0), Blow::Forget(0, 3), Blow::Write(337_433), Blow::Kill(1)];
-    survives(1, 0, false, Faults::default(), &blows).unwrap();
+    survives(in_memory(1), 0, Faults::default(), &blows).unwrap();
 }
 
 /// A primary of a half-formed cluster has keys already and knows nobody yet.
@@ -174,16 +178,33 @@ fn a_replica_that_was_forgotten_by_hand_keeps_its_primary_from_starting_empty() 
 fn a_primary_that_missed_its_introductions_joins_those_that_know_each_other() {
     let faults = Faults { lost_command: 6, lost_answer: 6, late_word: 3, delay: 400, stale_view: 5 };
     let blows = [Blow::CutNode(1, 1_800), Blow::Replace(2), Blow::Write(206_830)];
-    survives(1, 17_497_973_526_639_921_094, false, faults, &blows).unwrap();
+    survives(in_memory(1), 17_497_973_526_639_921_094, faults, &blows).unwrap();
 }
 
-/// A primary that was reset does not know the dead one and votes for no successor of it: only a human can take over without votes.
+/// A half-formed cluster of which one primary was replaced and another reset by hand while the third was cut off.
+fn with_a_dead_primary_and_one_that_was_reset() -> Result<Stage, String> {
+    let mut stage = Stage::new(7_617_427_268_015_666_467, &[in_memory(3)]);
+    for blow in [Blow::Write(0), Blow::Replace(5), Blow::CutNode(0, 5_700), Blow::Reset(0, false)] {
+        strike(&mut stage, &blow)?;
+    }
+    Ok(stage)
+}
+
+#[test]
+fn a_primary_that_was_reset_hears_of_the_dead_one_and_votes_for_its_successor() {
+    let mut stage = with_a_dead_primary_and_one_that_was_reset().unwrap();
+    stage.until_healthy(10_000).unwrap();
+}
+
+/// A primary that forgot the dead one, and is made to forget it again and again, votes for no successor of it: only a human can
+/// take over without votes.
 #[test]
 fn a_vote_that_cannot_be_won_ends_with_the_way_out() {
-    let mut stage = Stage::new(7_617_427_268_015_666_467, &[Setup { persistent: false, ..Setup::default() }]);
-    for blow in [Blow::Write(0), Blow::Replace(5), Blow::CutNode(0, 5_700), Blow::Reset(0, false)] {
-        strike(&mut stage, &blow).unwrap();
-    }
+    let mut stage = with_a_dead_primary_and_one_that_was_reset().unwrap();
+    let known: Vec<_> = stage.world.nodes().flat_map(|node| node.peers.keys().cloned()).collect();
+    let gone = known.into_iter().filter(|id| stage.world.nodes().all(|node| node.id != *id));
+    let forgotten: Vec<_> = gone.map(|id| (id, u64::MAX)).collect();
+    stage.world.node_mut("cache-0").unwrap().forgotten.extend(forgotten);
     stage.run(100_000).unwrap();
     let plan = stage.operators[0].decision.plan.join("; ");
     assert!(plan.contains("run CLUSTER FAILOVER TAKEOVER on cache-4"), "{plan}");

@@ -59,6 +59,11 @@ impl SlotSet {
         &self.ranges
     }
 
+    /// Every slot, in ascending order.
+    pub fn iter(&self) -> impl Iterator<Item = u16> {
+        self.ranges.iter().flat_map(|range| range.first..=range.last)
+    }
+
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }

@@ -2,13 +2,12 @@
 
 use crate::{
     cluster_info::ClusterInfo,
-    cluster_nodes::{ClusterNodes, SlotRange},
     connection::{CallError, Connection},
     info::Info,
     reply::Reply,
-    role::Role,
 };
 use std::{collections::BTreeMap, time::Duration};
+use topology::{ClusterNodes, NodeId, Role, SlotRange};
 
 impl Connection {
     /// The text of the answer, `PONG` from a server that serves.
@@ -23,7 +22,7 @@ impl Connection {
     }
 
     pub async fn role(&mut self) -> Result<Role, CallError> {
-        Role::parse(self.call(&["ROLE"]).await?).ok_or(CallError::Unexpected { command: "ROLE" })
+        self.info(&["replication"]).await?.role().ok_or(CallError::Unexpected { command: "INFO replication" })
     }
 
     /// Values of the named parameters; those the server does not know are absent.
@@ -71,8 +70,8 @@ impl Connection {
         ClusterNodes::parse(&text).ok_or(CallError::Unexpected { command: "CLUSTER NODES" })
     }
 
-    pub async fn cluster_my_id(&mut self) -> Result<String, CallError> {
-        Ok(self.call(&["CLUSTER", "MYID"]).await?.into_text())
+    pub async fn cluster_my_id(&mut self) -> Result<NodeId, CallError> {
+        Ok(NodeId::new(self.call(&["CLUSTER", "MYID"]).await?.into_text()))
     }
 
     pub async fn cluster_my_shard_id(&mut self) -> Result<String, CallError> {
@@ -102,12 +101,12 @@ impl Connection {
         self.acknowledged("CLUSTER MEET", &[ip, &port.to_string(), &bus_port.to_string()]).await
     }
 
-    pub async fn cluster_replicate(&mut self, primary_id: &str) -> Result<(), CallError> {
-        self.acknowledged("CLUSTER REPLICATE", &[primary_id]).await
+    pub async fn cluster_replicate(&mut self, primary: &NodeId) -> Result<(), CallError> {
+        self.acknowledged("CLUSTER REPLICATE", &[primary.as_str()]).await
     }
 
     pub async fn cluster_add_slots(&mut self, first: u16, last: u16) -> Result<(), CallError> {
-        self.cluster_add_slot_ranges(&[SlotRange { first, last }]).await
+        self.cluster_add_slot_ranges(&[SlotRange::new(first, last)]).await
     }
 
     /// All or none.
@@ -123,8 +122,8 @@ impl Connection {
         self.acknowledged("CLUSTER SET-CONFIG-EPOCH", &[&epoch.to_string()]).await
     }
 
-    pub async fn cluster_forget(&mut self, node_id: &str) -> Result<(), CallError> {
-        self.acknowledged("CLUSTER FORGET", &[node_id]).await
+    pub async fn cluster_forget(&mut self, node: &NodeId) -> Result<(), CallError> {
+        self.acknowledged("CLUSTER FORGET", &[node.as_str()]).await
     }
 
     /// Number of keys in the selected database.

@@ -1,6 +1,7 @@
 //! The answer of INFO: `name:value` lines. Pure; probes, metrics and the hand-over read it.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, net::SocketAddr};
+use topology::Role;
 
 /// Fields by name. Typed questions return `None` when this server version does not have the field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -9,8 +10,7 @@ pub struct Info(HashMap<String, String>);
 /// A replica as its primary sees it (`slave0:ip=…,port=…,state=online,offset=…,lag=…`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttachedReplica {
-    pub ip: String,
-    pub port: u16,
+    pub address: SocketAddr,
     pub online: bool,
     pub offset: u64,
     pub lag_seconds: Option<u64>,
@@ -35,11 +35,19 @@ impl Info {
         self.text(name) == Some("1")
     }
 
-    pub fn is_replica(&self) -> bool {
-        self.text("role") == Some("slave")
+    pub fn role(&self) -> Option<Role> {
+        match self.text("role")? {
+            "master" => Some(Role::Primary),
+            "slave" => Some(Role::Replica),
+            _ => None,
+        }
     }
 
-    /// Replicas attached to this primary, in the server's order.
+    pub fn is_replica(&self) -> bool {
+        self.role() == Some(Role::Replica)
+    }
+
+    /// Replicas attached to this primary, in the server's order; one without a readable address is left out.
     pub fn attached_replicas(&self) -> Vec<AttachedReplica> {
         (0..).map_while(|index| self.text(&format!("slave{index}"))).filter_map(attached_replica).collect()
     }
@@ -49,8 +57,7 @@ fn attached_replica(line: &str) -> Option<AttachedReplica> {
     let field = |name: &str| line.split(',').filter_map(|pair| pair.split_once('=')).find(|(key, _)| *key == name);
     let value = |name: &str| field(name).map(|(_, value)| value);
     Some(AttachedReplica {
-        ip: value("ip")?.to_owned(),
-        port: value("port")?.parse().ok()?,
+        address: SocketAddr::new(value("ip")?.parse().ok()?, value("port")?.parse().ok()?),
         online: value("state") == Some("online"),
         offset: value("offset")?.parse().ok()?,
         lag_seconds: value("lag").and_then(|lag| lag.parse().ok()),
@@ -69,7 +76,11 @@ mod tests {
     #[test]
     fn fields_are_found_by_name_and_missing_ones_are_none() {
         let info = Info::parse(PRIMARY);
-        assert_eq!(info.text("role"), Some("master"));
+        assert_eq!(info.role(), Some(Role::Primary));
+        assert_eq!(
+            ["slave", "sentinel"].map(|role| Info::parse(&format!("role:{role}\n")).role()),
+            [Some(Role::Replica), None]
+        );
         assert_eq!(info.number("master_repl_offset"), Some(176));
         assert_eq!(info.number("role"), None);
         assert_eq!(info.text("loading"), None);
@@ -80,10 +91,11 @@ mod tests {
     fn attached_replicas_are_listed_with_their_state() {
         let replicas = Info::parse(PRIMARY).attached_replicas();
         assert_eq!(replicas.len(), 2);
-        let first =
-            AttachedReplica { ip: "127.0.0.1".into(), port: 7004, online: true, offset: 176, lag_seconds: Some(0) };
+        let address = ([127, 0, 0, 1], 7004).into();
+        let first = AttachedReplica { address, online: true, offset: 176, lag_seconds: Some(0) };
         assert_eq!(replicas[0], first);
-        assert_eq!((replicas[1].ip.as_str(), replicas[1].online, replicas[1].lag_seconds), ("fd00::5", false, None));
+        let second = (replicas[1].address, replicas[1].online, replicas[1].lag_seconds);
+        assert_eq!(second, ("[fd00::5]:6379".parse().unwrap(), false, None));
     }
 
     #[test]

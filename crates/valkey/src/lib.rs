@@ -8,20 +8,16 @@
 pub mod address;
 pub mod admin;
 pub mod cluster_info;
-pub mod cluster_nodes;
 pub mod connection;
 pub mod info;
 pub mod refusal;
 pub mod reply;
-pub mod role;
 #[cfg(feature = "testing")]
 pub mod testing;
 
 pub use address::Address;
 pub use cluster_info::ClusterInfo;
-pub use cluster_nodes::{ClusterNode, ClusterNodes, SlotMove, SlotRange};
 pub use connection::{CallError, Connection};
 pub use info::Info;
 pub use refusal::{Refusal, RefusalKind};
 pub use reply::{ProtocolError, Reply};
-pub use role::Role;

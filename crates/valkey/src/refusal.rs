@@ -1,4 +1,4 @@
-//! An error reply of the server, told apart by its code. Pure; probes decide by it.
+//! An error reply of the server, classified by its code. Pure; probes decide by it.
 
 use std::fmt;
 

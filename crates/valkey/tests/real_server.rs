@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 use valkey::{
-    Address, CallError, Connection, RefusalKind, Role,
+    Address, CallError, Connection, RefusalKind,
     testing::{BOTH_VERSIONS, ServerVersion, TestServer},
 };
 
@@ -27,7 +27,7 @@ async fn admin_commands_answer_over_unix_socket_and_tcp() {
             assert_eq!(connection.ping().await.unwrap(), "PONG");
             let info = connection.info(&["server"]).await.unwrap();
             assert!(info.text("valkey_version").unwrap().starts_with(version.line()));
-            assert_eq!(connection.role().await.unwrap(), Role::Primary { offset: 0, replicas: 0 });
+            assert_eq!(connection.role().await.unwrap(), topology::Role::Primary);
             assert!(connection.cluster_info().await.unwrap().is_alone());
             let nodes = connection.cluster_nodes().await.unwrap();
             assert_eq!(nodes.myself().unwrap().id, connection.cluster_my_id().await.unwrap());

@@ -138,7 +138,7 @@ impl Follower {
     fn take(&mut self, found: X509svidResponse) {
         self.denied_since = None;
         if !found.crl.is_empty() {
-            tracing::debug!(lists = found.crl.len(), "revocation lists are not looked at");
+            tracing::debug!(lists = found.crl.len(), "revocation lists are not checked");
         }
         match answer::read(found, &self.wanted) {
             Ok((credentials, left_out)) => {

@@ -2,6 +2,7 @@
 
 use crate::formed::{fields, loaded, scenario, stopped_whole};
 use anyhow::{Context, Result, ensure};
+use api::cluster::ShardNodeStatus;
 use api::names;
 use e2e::{Cluster, measurement, sound, view::Topology};
 use k8s_openapi::api::core::v1::Pod;
@@ -64,7 +65,8 @@ async fn is_told(cluster: &Cluster<'_>, topology: &Topology) -> Result<()> {
     let status = cluster.get().await?.status.context("it has a status")?;
     ensure!(status.shards.len() == 3 && status.orchestration.is_none(), "{status:?}");
     for shard in &status.shards {
-        let primary = shard.primary().with_context(|| format!("no primary in {shard:?}"))?;
+        let is_primary = |node: &&ShardNodeStatus| node.role == "primary" && node.state != "lost";
+        let primary = shard.nodes.iter().find(is_primary).with_context(|| format!("no primary in {shard:?}"))?;
         let node = topology.of_pod(primary.pod.as_str())?;
         ensure!(node.id == primary.node_id.as_str() && node.primary.is_none(), "{shard:?} is not {node:?}");
         ensure!(shard.nodes.len() == 2, "{shard:?}");

@@ -1,7 +1,7 @@
 //! When to dial again. Pure: the random number, in [0, 1), is passed in.
 //!
 //! The first attempt falls anywhere in the spread that the operator asked for, which grows with its fleet. Later ones
-//! wait longer by the logarithm of their number, and never so long that a returning operator has to wait for anybody.
+//! wait longer by the logarithm of their number, and never so long that a returning operator has to wait for them.
 
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ pub fn delay(failures: u32, spread: Duration, random: f64) -> Duration {
     longest.mul_f64(fraction.clamp(0.0, 1.0))
 }
 
-/// Between two leaders: somebody will lead in a moment, so this wait does not grow with the attempts. It grows with the fleet, which
-/// may have to ask for as long as nobody leads: all together no more often than the replicas can answer.
+/// Between two leaders: there will be a leader in a moment, so this wait does not grow with the attempts. It grows with the fleet, which
+/// may have to ask for as long as there is none: all together no more often than the replicas can answer.
 pub fn between_leaders(spread: Duration, random: f64) -> Duration {
     let longest = (spread + spread.saturating_sub(FIRST_SPREAD) / 2).clamp(FIRST_SPREAD, LONGEST);
     longest.mul_f64((0.5 + random / 2.0).clamp(0.0, 1.0))

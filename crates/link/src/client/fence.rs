@@ -2,10 +2,8 @@
 //! Pure but for the memory, which the sidecar keeps on its volume.
 
 use crate::contract::{self, Refused, RefusedReason};
-use std::{
-    io,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use parking_lot::Mutex;
+use std::io;
 
 /// Where the highest epoch survives a restart of the sidecar.
 pub trait EpochMemory: Send + Sync + 'static {
@@ -76,12 +74,12 @@ impl Fence {
     }
 
     pub fn highest(&self) -> u64 {
-        self.lock().epoch
+        self.seen.lock().epoch
     }
 
     /// An epoch in a reply.
     pub fn observe(&self, epoch: u64) -> Result<(), StaleLeader> {
-        let mut seen = self.lock();
+        let mut seen = self.seen.lock();
         if epoch < seen.epoch {
             return Err(StaleLeader { offered: epoch, highest: seen.epoch });
         }
@@ -97,7 +95,7 @@ impl Fence {
 
     /// Whether a command may be obeyed.
     pub fn admit(&self, fence: Option<&contract::Fence>) -> Result<(), Refused> {
-        let mut seen = self.lock();
+        let mut seen = self.seen.lock();
         let before = seen.epoch;
         let fence = self.check(&mut seen, fence)?;
         self.write(&mut seen).map_err(|error| Refused {
@@ -111,7 +109,7 @@ impl Fence {
 
     /// The same for one that changes nothing: forgetting whose it was does no harm, so it does not wait for the memory.
     pub fn admit_reading(&self, fence: Option<&contract::Fence>) -> Result<(), Refused> {
-        let mut seen = self.lock();
+        let mut seen = self.seen.lock();
         let fence = self.check(&mut seen, fence)?;
         seen.take(fence);
         Ok(())
@@ -146,10 +144,6 @@ impl Fence {
             seen.written = seen.epoch;
         }
         Ok(())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -147,7 +147,7 @@ impl<N: Node> Line<N> {
         }
     }
 
-    /// Waits, keeping what is to be said; false when nobody is left to say anything.
+    /// Waits, keeping the reports that come meanwhile; false when the sender of notices is gone.
     async fn pause(&mut self, delay: Duration, notices: &mut mpsc::Receiver<Notice>) -> bool {
         let mut over = std::pin::pin!(sleep(delay));
         loop {
@@ -168,7 +168,7 @@ impl<N: Node> Line<N> {
             Ended::NotLeader { leader } if self.route.not_leader(leader) => {
                 return Duration::from_millis(fastrand::u64(0..200));
             }
-            // No failure of anybody: the next leader is not known yet, or the last one was named and is gone.
+            // Not a failure: the next leader is not known yet, or the last one was named and is gone.
             Ended::NotLeader { .. } => return backoff::between_leaders(spread, fastrand::f64()),
             Ended::Dial(DialError::Connect { .. } | DialError::Time { .. }) if self.named => {
                 return backoff::between_leaders(spread, fastrand::f64());

@@ -1,11 +1,8 @@
 //! Counts connections and handshakes, in all and per address, and says no in time. No IO.
 
 use super::{Limits, Refusal};
-use std::{
-    collections::HashMap,
-    net::IpAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use parking_lot::Mutex;
+use std::{collections::HashMap, net::IpAddr, sync::Arc};
 
 #[derive(Default, Clone, Copy)]
 struct Count {
@@ -31,7 +28,7 @@ impl Admission {
 
     /// A place for one connection, held until the ticket is dropped.
     pub fn enter(self: &Arc<Self>, address: IpAddr) -> Result<Ticket, Refusal> {
-        let mut counts = self.lock();
+        let mut counts = self.counts.lock();
         let here = counts.by_address.get(&address).copied().unwrap_or_default();
         self.check(counts.all, here)?;
         change(&mut counts, address, |count| {
@@ -56,11 +53,7 @@ impl Admission {
     }
 
     pub fn open(&self) -> usize {
-        self.lock().all.open
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Counts> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.counts.lock().all.open
     }
 }
 
@@ -82,7 +75,7 @@ pub struct Ticket {
 impl Ticket {
     pub fn established(&mut self) {
         if std::mem::take(&mut self.handshaking) {
-            change(&mut self.admission.lock(), self.address, |count| count.handshaking -= 1);
+            change(&mut self.admission.counts.lock(), self.address, |count| count.handshaking -= 1);
         }
     }
 }
@@ -90,7 +83,7 @@ impl Ticket {
 impl Drop for Ticket {
     fn drop(&mut self) {
         self.established();
-        change(&mut self.admission.lock(), self.address, |count| count.open -= 1);
+        change(&mut self.admission.counts.lock(), self.address, |count| count.open -= 1);
     }
 }
 
@@ -142,6 +135,6 @@ mod tests {
         let admission = admission();
         drop(admission.enter(address(1)));
         assert_eq!(admission.open(), 0);
-        assert!(admission.lock().by_address.is_empty());
+        assert!(admission.counts.lock().by_address.is_empty());
     }
 }

@@ -42,8 +42,8 @@ impl<O: Operator> Calls<O> {
 
     async fn admit(&self, sender: &Sender, metadata: &MetadataMap) -> Result<&Admitted, Status> {
         let shared = &self.shared;
-        let desk = (shared.parts.proof.as_ref(), &shared.summons, &shared.parts.limits);
-        self.peer.admit(sender, metadata, desk).await.map_err(|refusal| self.refuse(refusal))
+        let service = (shared.parts.proof.as_ref(), &shared.wakeups, &shared.parts.limits);
+        self.peer.admit(sender, metadata, service).await.map_err(|refusal| self.refuse(refusal))
     }
 
     fn leadership(&self) -> Leadership {

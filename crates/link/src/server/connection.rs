@@ -74,7 +74,7 @@ async fn run<O: Operator>(shared: &Arc<Shared<O>>, stream: Stream, peer: Arc<Pee
         }
         peer.closing.send_replace(true);
         connection.as_mut().graceful_shutdown();
-        // Calls in flight get their answers; whoever does not let go in time is cut.
+        // Calls in flight get their answers; a peer that does not close in time is cut off.
         let _ = timeout(shared.parts.limits.drain_time, connection).await;
     }
     peer.closing.send_replace(true);

@@ -1,5 +1,5 @@
-//! The Wait call while it is held. Thousands are at any time, so nothing of the call is kept but its place: the answer is
-//! made when it is due.
+//! The Wait call while it is held. Thousands are at any time, so of the call only the fact that it waits is kept: the
+//! answer is made when it is due.
 
 use super::{Operator, Refusal, calls::Calls, peer::Peer};
 use crate::contract::WaitReply;
@@ -10,31 +10,31 @@ use prost::Message;
 use std::sync::atomic::Ordering;
 use tonic::body::Body;
 
-/// Waits for an admitted connection's summons, or for its end.
+/// Waits for an admitted connection's wakeup, or for its end.
 pub async fn hold<O: Operator>(calls: Calls<O>) -> Response<Body> {
     if calls.peer.waiting.swap(true, Ordering::AcqRel) {
         return calls.refuse(Refusal::SecondStream).into_http();
     }
-    let place = Place(&calls.peer);
+    let held = Held(&calls.peer);
     let mut closing = calls.peer.closing.subscribe();
     tokio::select! {
-        () = place.summoned() => reply(),
+        () = held.woken() => reply(),
         _ = closing.wait_for(|closing| *closing) => Refusal::Closing.status().into_http(),
     }
 }
 
-struct Place<'a>(&'a Peer);
+struct Held<'a>(&'a Peer);
 
-impl Place<'_> {
-    async fn summoned(&self) {
+impl Held<'_> {
+    async fn woken(&self) {
         match self.0.admitted() {
-            Some(admitted) => admitted.bell.rung().await,
+            Some(admitted) => admitted.wakeup.woken().await,
             None => std::future::pending().await,
         }
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for Held<'_> {
     fn drop(&mut self) {
         self.0.waiting.store(false, Ordering::Release);
     }

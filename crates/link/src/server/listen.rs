@@ -1,6 +1,6 @@
 //! The operator's listener: takes connections within the limits and gives each its task. IO.
 
-use super::{Leadership, Limits, Meter, Operator, PodProof, Summons, admission::Admission, connection};
+use super::{Leadership, Limits, Meter, Operator, PodProof, Wakeups, admission::Admission, connection};
 use crate::{credentials::Current, tls};
 use std::{
     future::Future,
@@ -30,7 +30,7 @@ pub struct Shared<O> {
     pub parts: ServerParts<O>,
     pub acceptor: TlsAcceptor,
     pub admission: Arc<Admission>,
-    pub summons: Summons,
+    pub wakeups: Wakeups,
     pub streams: AtomicUsize,
     pub stopping: watch::Sender<bool>,
     numbers: AtomicU64,
@@ -54,7 +54,7 @@ impl<O: Operator> Server<O> {
             parts,
             acceptor,
             admission,
-            summons: Summons::default(),
+            wakeups: Wakeups::default(),
             streams: AtomicUsize::new(0),
             stopping: watch::Sender::new(false),
             numbers: AtomicU64::new(1),
@@ -62,9 +62,9 @@ impl<O: Operator> Server<O> {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// How the operator calls for a sidecar between its heartbeats.
-    pub fn summons(&self) -> Summons {
-        self.shared.summons.clone()
+    /// How the operator wakes a sidecar between its heartbeats.
+    pub fn wakeups(&self) -> Wakeups {
+        self.shared.wakeups.clone()
     }
 
     /// Serves until `stop`, then lets calls in flight finish.

@@ -1,15 +1,13 @@
 //! One connection's sidecar: who its certificate says it is, which pod its token proved, and what it has open.
 
-use super::{Limits, PodProof, ProofError, ProvenPod, Refusal, Sidecar, Summons, bucket::Bucket, summons::Bell};
+use super::{Limits, PodProof, ProofError, ProvenPod, Refusal, Sidecar, Wakeups, bucket::Bucket, wakeups::Wakeup};
 use crate::{PROOF_METADATA, PROOF_PREFIX, contract::Sender};
 use jiff::{SignedDuration, Timestamp};
+use parking_lot::Mutex;
 use pki::identity::Naming;
 use std::{
     net::SocketAddr,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::atomic::{AtomicBool, Ordering},
     time::Instant,
 };
 use tokio::{
@@ -20,7 +18,7 @@ use tonic::metadata::MetadataMap;
 
 pub struct Admitted {
     pub sidecar: Sidecar,
-    pub bell: Bell,
+    pub wakeup: Wakeup,
 }
 
 pub struct Peer {
@@ -33,7 +31,7 @@ pub struct Peer {
     pub streaming: AtomicBool,
     pub waiting: AtomicBool,
     admitted: OnceCell<Admitted>,
-    /// Its token was refused. A sidecar dials again then; whoever stays does not get the token looked at once more.
+    /// Its token was refused. A sidecar dials again then; no other token is checked on this connection.
     refused: AtomicBool,
     bucket: Mutex<Bucket>,
     last_call: Mutex<Instant>,
@@ -65,13 +63,13 @@ impl Peer {
     /// Counts a call; false when there were too many.
     pub fn called(&self, limits: &Limits) -> bool {
         let now = Instant::now();
-        *self.last_call.lock().unwrap_or_else(PoisonError::into_inner) = now;
-        let mut bucket = self.bucket.lock().unwrap_or_else(PoisonError::into_inner);
+        *self.last_call.lock() = now;
+        let mut bucket = self.bucket.lock();
         bucket.take(limits.calls_burst, limits.calls_per_second, now)
     }
 
     pub fn last_call(&self) -> Instant {
-        *self.last_call.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.last_call.lock()
     }
 
     pub fn admitted(&self) -> Option<&Admitted> {
@@ -97,16 +95,16 @@ impl Peer {
         &self,
         sender: &Sender,
         metadata: &MetadataMap,
-        desk: (&dyn PodProof, &Summons, &Limits),
+        service: (&dyn PodProof, &Wakeups, &Limits),
     ) -> Result<&Admitted, Refusal> {
-        let (proof, summons, limits) = desk;
+        let (proof, wakeups, limits) = service;
         let admitted = self
             .admitted
             .get_or_try_init(|| async {
                 let pod = self.prove(proof, metadata, limits).await?;
                 fits(&pod, sender)?;
-                let bell = summons.connect(&pod.pod_uid, self.number);
-                Ok::<_, Refusal>(Admitted { sidecar: self.sidecar(pod, sender), bell })
+                let wakeup = wakeups.connect(&pod.pod_uid, self.number);
+                Ok::<_, Refusal>(Admitted { sidecar: self.sidecar(pod, sender), wakeup })
             })
             .await?;
         fits(&admitted.sidecar.pod, sender)?;

@@ -1,10 +1,10 @@
-//! Why the operator's end turned somebody away: one reason each, for metrics and for the peer. Pure.
+//! Why the operator's end refused a peer: one reason each, for metrics and for the peer. Pure.
 
 use rustls::{CertificateError, OtherError};
 use std::{error::Error, io};
 use tonic::{Code, Status};
 
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, strum::IntoStaticStr)]
 pub enum Refusal {
     #[error("{0}")]
     Certificate(pki::Refusal),
@@ -29,6 +29,7 @@ pub enum Refusal {
     #[error("the call was not complete in time")]
     CallTime,
     #[error("{field} is missing")]
+    #[strum(serialize = "Incomplete")]
     Missing { field: &'static str },
     #[error("the first call of a connection must carry the pod's token in the metadata `authorization: Bearer …`")]
     NoPodProof,
@@ -55,26 +56,7 @@ impl Refusal {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Certificate(refusal) => refusal.reason(),
-            Self::NotTls => "NotTls",
-            Self::Handshake => "Handshake",
-            Self::HandshakeTime => "HandshakeTime",
-            Self::TooManyConnections => "TooManyConnections",
-            Self::TooManyFromAddress => "TooManyFromAddress",
-            Self::TooManyHandshakes => "TooManyHandshakes",
-            Self::NoFirstCall => "NoFirstCall",
-            Self::OversizedMessage => "OversizedMessage",
-            Self::TooManyCalls => "TooManyCalls",
-            Self::CallTime => "CallTime",
-            Self::Missing { .. } => "Incomplete",
-            Self::NoPodProof => "NoPodProof",
-            Self::PodProof(_) => "PodProof",
-            Self::PodProofUnavailable(_) => "PodProofUnavailable",
-            Self::OtherCluster => "OtherCluster",
-            Self::OtherPod => "OtherPod",
-            Self::OutlivedCertificate => "OutlivedCertificate",
-            Self::SecondStream => "SecondStream",
-            Self::Closing => "Closing",
-            Self::NotLeader => "NotLeader",
+            other => other.into(),
         }
     }
 

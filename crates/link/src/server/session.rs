@@ -5,10 +5,11 @@ use crate::contract::{
     Answer, Command, Fence, JobDone, OperatorMessage, SidecarMessage, answer::Outcome, command::Action,
     operator_message, sidecar_message,
 };
+use parking_lot::Mutex;
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -74,7 +75,7 @@ impl Session {
     pub async fn command(&self, fence: Fence, action: Action, deadline: Duration) -> Result<Outcome, SessionError> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (answered, answer) = oneshot::channel();
-        lock(&self.pending).as_mut().ok_or(SessionError::Lost)?.insert(id, answered);
+        self.pending.lock().as_mut().ok_or(SessionError::Lost)?.insert(id, answered);
         let milliseconds = u32::try_from(deadline.as_millis()).unwrap_or(u32::MAX).max(1);
         let command = Command {
             id,
@@ -84,7 +85,7 @@ impl Session {
             action: Some(action),
         };
         let result = self.send_and_wait(command, answer, deadline + ON_THE_WAY).await;
-        if let Some(pending) = lock(&self.pending).as_mut() {
+        if let Some(pending) = self.pending.lock().as_mut() {
             pending.remove(&id);
         }
         result
@@ -105,7 +106,7 @@ impl Session {
 
     /// Whether answers can still come.
     pub fn is_open(&self) -> bool {
-        !self.outgoing.is_closed() && lock(&self.pending).is_some()
+        !self.outgoing.is_closed() && self.pending.lock().is_some()
     }
 
     /// Returns when the stream has broken.
@@ -141,21 +142,17 @@ impl Reader {
     }
 
     fn deliver(&self, answer: Answer) {
-        let waiting = lock(&self.pending).as_mut().and_then(|pending| pending.remove(&answer.command_id));
+        let waiting = self.pending.lock().as_mut().and_then(|pending| pending.remove(&answer.command_id));
         if let (Some(waiting), Some(outcome)) = (waiting, answer.outcome) {
-            // Whoever asked may have given up.
+            // The caller may have given up.
             let _ = waiting.send(outcome);
         }
     }
 }
 
 impl Drop for Reader {
-    /// However reading ends, nobody waits for an answer any longer.
+    /// However reading ends, no command waits for an answer any longer.
     fn drop(&mut self) {
-        *lock(&self.pending) = None;
+        *self.pending.lock() = None;
     }
-}
-
-fn lock(pending: &Pending) -> MutexGuard<'_, Option<HashMap<u64, oneshot::Sender<Outcome>>>> {
-    pending.lock().unwrap_or_else(PoisonError::into_inner)
 }

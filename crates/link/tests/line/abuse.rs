@@ -157,5 +157,5 @@ async fn a_silent_connection_is_closed_in_the_end() -> Result<()> {
     let running = Running::with_limits(&installation, limits).await?;
     let mut client = client(running.address, Some(installation.identity(NAMESPACE, CLUSTER)?)).await?;
     client.heartbeat(beat(sender(NAMESPACE, CLUSTER, "orders-0"), Some("team-a/orders/orders-0"))?).await?;
-    until("the end of the connection", || running.told.disconnected.load(Ordering::Relaxed) == 1).await
+    until("the end of the connection", || running.received.disconnected.load(Ordering::Relaxed) == 1).await
 }

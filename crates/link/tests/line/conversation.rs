@@ -1,4 +1,4 @@
-//! The ordinary life of a line: heartbeats, reports, a summons, a job.
+//! The ordinary life of a line: heartbeats, reports, a wakeup, a job.
 
 use crate::{
     certificates::{CLUSTER, Installation, NAMESPACE},
@@ -40,7 +40,7 @@ async fn a_heartbeat_says_who_speaks_and_the_token_is_checked_once_for_a_connect
         until("another heartbeat", || running.beats() == beats).await?;
     }
     ensure!(running.tokens.asked.load(Ordering::Relaxed) == 1);
-    let beats = running.told.beats.lock().unwrap();
+    let beats = running.received.beats.lock().unwrap();
     let (proven, first) = &beats[0];
     ensure!(
         proven.pod.pod == "orders-0"
@@ -54,7 +54,7 @@ async fn a_heartbeat_says_who_speaks_and_the_token_is_checked_once_for_a_connect
 #[tokio::test]
 async fn heartbeats_come_at_the_pace_the_operator_asks_for() -> Result<()> {
     let (running, sidecar) = pair().await?;
-    *running.told.next.lock().unwrap() = Duration::from_millis(300);
+    *running.received.next.lock().unwrap() = Duration::from_millis(300);
     sidecar.notices.send(Notice::Changed).await?;
     until("five heartbeats by the clock", || running.beats() >= 7).await
 }
@@ -68,30 +68,30 @@ async fn an_event_is_reported_at_once_and_one_without_a_connection_when_there_is
     let event = || Notice::Report(Event::DiskFilling(DiskFilling { size_bytes: 10, available_bytes: 1 }));
     // Before the line can be up: the first attempt waits some milliseconds.
     sidecar.notices.send(event()).await?;
-    until("the kept report", || running.told.reports.lock().unwrap().len() == 1).await?;
+    until("the kept report", || running.received.reports.lock().unwrap().len() == 1).await?;
     sidecar.notices.send(event()).await?;
-    until("the next report", || running.told.reports.lock().unwrap().len() == 2).await?;
-    let reports = running.told.reports.lock().unwrap();
+    until("the next report", || running.received.reports.lock().unwrap().len() == 2).await?;
+    let reports = running.received.reports.lock().unwrap();
     ensure!(reports[0].event_id != reports[1].event_id && reports[0].at_unix_milliseconds > 0);
     Ok(())
 }
 
 #[tokio::test]
-async fn a_summoned_sidecar_speaks_at_once() -> Result<()> {
+async fn a_woken_sidecar_sends_its_heartbeat_immediately() -> Result<()> {
     let (running, _sidecar) = pair().await?;
     for beats in 2..5 {
-        ensure!(running.summons.summon("uid-of-orders-0"), "it is not connected");
-        until("the summoned heartbeat", || running.beats() >= beats).await?;
+        ensure!(running.wakeups.wake("uid-of-orders-0"), "it is not connected");
+        until("the heartbeat after the wakeup", || running.beats() >= beats).await?;
     }
-    ensure!(!running.summons.summon("uid-of-orders-9"));
+    ensure!(!running.wakeups.wake("uid-of-orders-9"));
     Ok(())
 }
 
 #[tokio::test]
 async fn a_sidecar_told_to_stay_carries_out_commands_until_the_job_is_done() -> Result<()> {
     let (running, sidecar) = pair().await?;
-    running.told.stay_connected.store(true, Ordering::Relaxed);
-    running.summons.summon("uid-of-orders-0");
+    running.received.stay_connected.store(true, Ordering::Relaxed);
+    running.wakeups.wake("uid-of-orders-0");
     let session = running.session().await?;
     let uid = session.sidecar().pod.cluster_uid.clone();
     let Outcome::Done(done) = session.command(fence(uid, 1), Action::Probe(Probe {}), SECONDS).await? else {
@@ -105,8 +105,8 @@ async fn a_sidecar_told_to_stay_carries_out_commands_until_the_job_is_done() -> 
 #[tokio::test]
 async fn a_command_ends_at_its_deadline_and_others_go_on_meanwhile() -> Result<()> {
     let (running, _sidecar) = pair().await?;
-    running.told.stay_connected.store(true, Ordering::Relaxed);
-    running.summons.summon("uid-of-orders-0");
+    running.received.stay_connected.store(true, Ordering::Relaxed);
+    running.wakeups.wake("uid-of-orders-0");
     let session = running.session().await?;
     let uid = || sender(NAMESPACE, CLUSTER, "orders-0").cluster_uid;
     let hung = session.command(fence(uid(), 1), Action::Meet(Meet::default()), Duration::from_millis(700));
@@ -121,8 +121,8 @@ async fn a_command_ends_at_its_deadline_and_others_go_on_meanwhile() -> Result<(
 #[tokio::test]
 async fn a_command_for_another_cluster_is_refused_by_the_sidecar() -> Result<()> {
     let (running, _sidecar) = pair().await?;
-    running.told.stay_connected.store(true, Ordering::Relaxed);
-    running.summons.summon("uid-of-orders-0");
+    running.received.stay_connected.store(true, Ordering::Relaxed);
+    running.wakeups.wake("uid-of-orders-0");
     let session = running.session().await?;
     let Outcome::Refused(refused) = session.command(fence("other".into(), 1), Action::Probe(Probe {}), SECONDS).await?
     else {
@@ -135,13 +135,13 @@ async fn a_command_for_another_cluster_is_refused_by_the_sidecar() -> Result<()>
 #[tokio::test]
 async fn a_session_whose_sidecar_is_gone_says_so() -> Result<()> {
     let (running, sidecar) = pair().await?;
-    running.told.stay_connected.store(true, Ordering::Relaxed);
-    running.summons.summon("uid-of-orders-0");
+    running.received.stay_connected.store(true, Ordering::Relaxed);
+    running.wakeups.wake("uid-of-orders-0");
     let session = running.session().await?;
     let uid = session.sidecar().pod.cluster_uid.clone();
     let lost = session.command(fence(uid, 1), Action::Meet(Meet::default()), Duration::from_secs(60));
     drop(sidecar);
     let lost = timeout(DEADLINE, lost).await?;
     ensure!(matches!(lost, Err(SessionError::Lost)), "{lost:?}");
-    until("the operator's notice of it", || running.told.disconnected.load(Ordering::Relaxed) == 1).await
+    until("the operator's notice of it", || running.received.disconnected.load(Ordering::Relaxed) == 1).await
 }

@@ -104,7 +104,7 @@ async fn a_stale_leader_is_left_for_the_newer_one() -> Result<()> {
 async fn a_lost_leadership_ends_the_jobs_under_it() -> Result<()> {
     let installation = Installation::new()?;
     let one = replica(&installation, Leadership::Leader { epoch: 1 }).await?;
-    one.told.stay_connected.store(true, Ordering::Relaxed);
+    one.received.stay_connected.store(true, Ordering::Relaxed);
     let sidecar = sidecar(&installation, &[&one], &Disk::default())?;
     let session = one.session().await?;
     until("the stream", || sidecar.state.borrow().streaming).await?;

@@ -87,7 +87,7 @@ async fn an_operator_takes_what_it_knows_of_a_later_sidecars_words() -> Result<(
     let running = Running::start(&installation).await?;
     let mut sidecar = NewerSidecar::connect(&installation, &running).await?;
     ensure!(matches!(sidecar.beat().await?.verdict, Some(Verdict::Accepted(_))));
-    let beats = running.told.beats.lock().unwrap();
+    let beats = running.received.beats.lock().unwrap();
     let (_, beat) = beats.first().context("nothing was heard")?;
     let node = beat.node.as_ref().context("the node is missing")?;
     ensure!(node.node_id == "abc" && node.role() == Role::Unspecified, "{node:?}");
@@ -107,7 +107,7 @@ async fn a_later_sidecars_event_and_method_are_answered_and_the_connection_goes_
         another_event: Some(State::default()),
     };
     let _taken: ReportReply = sidecar.call("/valkey.operator.v1.Line/Report", report).await??;
-    ensure!(running.told.reports.lock().unwrap()[0].event.is_none());
+    ensure!(running.received.reports.lock().unwrap()[0].event.is_none());
     let refused = sidecar.call::<_, ReportReply>("/valkey.operator.v1.Line/Later", Report::default()).await?;
     ensure!(refused.as_ref().err().map(Status::code) == Some(Code::Unimplemented), "{refused:?}");
     sidecar.beat().await?;

@@ -1,4 +1,4 @@
-//! An operator for the tests: notes what it is told, hands out its sessions, and counts refusals.
+//! An operator for the tests: records what it receives, hands out its sessions, and counts refusals.
 
 use crate::certificates::Installation;
 use anyhow::{Context, Result};
@@ -8,7 +8,7 @@ use link::{
     contract::{HeartbeatRequest, ReportRequest},
     server::{
         Attention, Leadership, Limits, Meter, Operator, PodProof, ProofError, ProvenPod, Refusal, Server, ServerParts,
-        Session, Sidecar, Summons,
+        Session, Sidecar, Wakeups,
     },
 };
 use std::{
@@ -29,7 +29,7 @@ use tokio::{
 
 pub const DEADLINE: Duration = Duration::from_secs(20);
 
-pub struct Told {
+pub struct TestOperator {
     pub beats: Mutex<Vec<(Sidecar, HeartbeatRequest)>>,
     pub reports: Mutex<Vec<ReportRequest>>,
     pub disconnected: AtomicUsize,
@@ -38,7 +38,7 @@ pub struct Told {
     sessions: mpsc::Sender<Session>,
 }
 
-impl Operator for Told {
+impl Operator for TestOperator {
     async fn heartbeat(&self, sidecar: &Sidecar, beat: HeartbeatRequest) -> Attention {
         self.beats.lock().unwrap().push((sidecar.clone(), beat));
         let next_heartbeat = *self.next.lock().unwrap();
@@ -127,12 +127,12 @@ impl Counted {
 
 pub struct Running {
     pub address: SocketAddr,
-    pub told: Arc<Told>,
+    pub received: Arc<TestOperator>,
     pub tokens: Arc<Tokens>,
     pub counted: Arc<Counted>,
     pub credentials: watch::Sender<Arc<Credentials>>,
     pub leadership: watch::Sender<Leadership>,
-    pub summons: Summons,
+    pub wakeups: Wakeups,
     sessions: AsyncMutex<mpsc::Receiver<Session>>,
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<()>,
@@ -152,22 +152,22 @@ impl Running {
         let listener = TcpListener::bind(at).await?;
         let address = listener.local_addr()?;
         let (sessions, held) = mpsc::channel(16);
-        let told = Arc::new(Told::new(sessions));
+        let received = Arc::new(TestOperator::new(sessions));
         let (tokens, counted) = (Arc::new(Tokens::default()), Arc::new(Counted::default()));
         let (credentials, leadership) = (watch::Sender::new(Arc::new(shown)), watch::Sender::new(leads));
         let server = Server::new(ServerParts {
-            operator: told.clone(),
+            operator: received.clone(),
             proof: tokens.clone(),
             meter: counted.clone(),
             limits,
             credentials: credentials.subscribe(),
             leadership: leadership.subscribe(),
         })?;
-        let summons = server.summons();
+        let wakeups = server.wakeups();
         let (stop, stopped) = oneshot::channel::<()>();
         let task = tokio::spawn(server.run(listener, async { drop(stopped.await) }));
         let (sessions, stop) = (AsyncMutex::new(held), Some(stop));
-        Ok(Self { address, told, tokens, counted, credentials, leadership, summons, sessions, stop, task })
+        Ok(Self { address, received, tokens, counted, credentials, leadership, wakeups, sessions, stop, task })
     }
 
     pub async fn session(&self) -> Result<Session> {
@@ -182,7 +182,7 @@ impl Running {
     }
 
     pub fn beats(&self) -> usize {
-        self.told.beats.lock().unwrap().len()
+        self.received.beats.lock().unwrap().len()
     }
 
     pub async fn refused(&self, reason: &str) -> Result<()> {
@@ -199,7 +199,7 @@ impl Drop for Running {
     }
 }
 
-impl Told {
+impl TestOperator {
     fn new(sessions: mpsc::Sender<Session>) -> Self {
         Self {
             beats: Mutex::default(),

@@ -215,7 +215,7 @@ async fn a_replayed_command_with_a_lower_epoch_is_refused_by_the_sidecar_even_af
     let installation = Installation::new()?;
     let running = Running::start(&installation).await?;
     running.leadership.send_replace(Leadership::Leader { epoch: 5 });
-    running.told.stay_connected.store(true, Ordering::Relaxed);
+    running.received.stay_connected.store(true, Ordering::Relaxed);
     let disk = Disk::default();
     let probe = || Action::Probe(Probe {});
     for lives in 1..=2 {

@@ -14,7 +14,7 @@ use std::{
 
 /// Some sidecars that speak all the time.
 async fn busy(running: &Running, installation: &Installation, count: usize) -> Result<Vec<Connected>> {
-    *running.told.next.lock().unwrap() = Duration::from_millis(250);
+    *running.received.next.lock().unwrap() = Duration::from_millis(250);
     let mut sidecars = Vec::new();
     for number in 0..count {
         let credentials = installation.sidecar(NAMESPACE, CLUSTER)?;
@@ -94,7 +94,7 @@ async fn a_new_root_fails_no_call_when_both_are_trusted_in_between() -> Result<(
 async fn an_open_job_postpones_the_change() -> Result<()> {
     let installation = Installation::new()?;
     let running = Running::start(&installation).await?;
-    running.told.stay_connected.store(true, Ordering::Relaxed);
+    running.received.stay_connected.store(true, Ordering::Relaxed);
     let sidecars = busy(&running, &installation, 1).await?;
     let (sidecar, session) = (&sidecars[0], running.session().await?);
     let old = sidecar.state.borrow().certificate.clone();
@@ -112,7 +112,7 @@ async fn an_open_job_postpones_the_change() -> Result<()> {
     };
     let done = session.command(fence, Action::Probe(Probe {}), Duration::from_secs(5)).await?;
     ensure!(matches!(done, Outcome::Done(_)));
-    running.told.stay_connected.store(false, Ordering::Relaxed);
+    running.received.stay_connected.store(false, Ordering::Relaxed);
     session.finish("job".into()).await;
     drop(session);
     until("the change after the job", || sidecar.state.borrow().certificate == thumbprint).await?;
@@ -130,6 +130,6 @@ async fn a_new_certificate_the_operator_does_not_trust_leaves_the_old_connection
     running.refused("BadSignature").await?;
     let beats = running.beats();
     until("heartbeats on the old connection", || running.beats() > beats + 3).await?;
-    ensure!(sidecars[0].connected() && running.told.disconnected.load(Ordering::Relaxed) == 0);
+    ensure!(sidecars[0].connected() && running.received.disconnected.load(Ordering::Relaxed) == 0);
     Ok(())
 }

@@ -3,14 +3,14 @@
 
 use super::roster::Roster;
 use link::contract::{Fence, answer::Outcome, command::Action};
-use link::server::{Leadership, Session, SessionError, Summons};
+use link::server::{Leadership, Session, SessionError, Wakeups};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// How long a connected sidecar may take to open its stream: a summons, a heartbeat and a call.
+/// How long a connected sidecar may take to open its stream: a wakeup, a heartbeat and a call.
 const OPENING: Duration = Duration::from_secs(10);
 
 #[derive(Debug, thiserror::Error)]
@@ -34,18 +34,18 @@ struct Place {
 pub struct Commander {
     leadership: watch::Receiver<Leadership>,
     /// Known once the line is served.
-    summons: OnceLock<Summons>,
+    wakeups: OnceLock<Wakeups>,
     places: Mutex<HashMap<String, Place>>,
 }
 
 impl Commander {
     pub fn new(leadership: watch::Receiver<Leadership>) -> Self {
-        Self { leadership, summons: OnceLock::new(), places: Mutex::default() }
+        Self { leadership, wakeups: OnceLock::new(), places: Mutex::default() }
     }
 
-    pub fn call_with(&self, summons: Summons) {
+    pub fn call_with(&self, wakeups: Wakeups) {
         // A process serves one line.
-        let _ = self.summons.set(summons);
+        let _ = self.wakeups.set(wakeups);
     }
 
     /// This leader's term, while it leads.
@@ -115,7 +115,7 @@ impl Commander {
         if let Some(session) = offered.borrow_and_update().clone().filter(|session| session.is_open()) {
             return Ok(session);
         }
-        if !self.summons.get().is_some_and(|summons| summons.summon(pod_uid)) {
+        if !self.wakeups.get().is_some_and(|wakeups| wakeups.wake(pod_uid)) {
             self.forget_unused(pod_uid);
             return Err(CommandError::NotConnected { pod_uid: pod_uid.to_owned() });
         }

@@ -138,7 +138,7 @@ impl Running {
             leadership: leadership.subscribe(),
         })
         .unwrap();
-        line.commander.call_with(server.summons());
+        line.commander.call_with(server.wakeups());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let task = tokio::spawn(server.run(listener, std::future::pending()));

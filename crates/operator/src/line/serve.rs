@@ -66,7 +66,7 @@ pub async fn serve(
     });
     match server {
         Ok(server) => {
-            line.commander.call_with(server.summons());
+            line.commander.call_with(server.wakeups());
             server.run(listener, stop.wished()).await;
         }
         Err(error) => tracing::error!(%error, "the line cannot be served with this identity"),

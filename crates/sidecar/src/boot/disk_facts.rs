@@ -1,8 +1,10 @@
 //! What the data folder tells the guard. IO.
 
-use super::{guard::Data, past::Past, stop_note::StopNote};
+use super::{nodes_conf, stop_note::StopNote};
 use crate::configuration::{data_folder::DataFolder, record::Record};
+use sidecar_rules::boot::{Data, Past, stopped_in_order};
 use std::{fs, path::Path, time::SystemTime};
+use topology::NodeId;
 
 #[derive(Clone, Debug)]
 pub struct DiskFacts {
@@ -14,15 +16,16 @@ pub struct DiskFacts {
 
 impl DiskFacts {
     pub fn read(data_dir: &Path) -> Self {
-        let (past, data) = (Past::read(data_dir), data(data_dir));
-        let clean_stop = past.node().is_some_and(|node| stopped_in_order(data_dir, &node.id, data));
+        let (past, data) = (nodes_conf::read(data_dir), data(data_dir));
         let snapshot_written = written(&data_dir.join("dump.rdb"));
+        let asked = past.node().and_then(|node| asked_to_stop(data_dir, &node.id));
+        let clean_stop = stopped_in_order(asked, data, snapshot_written);
         Self { past, data, snapshot_written, clean_stop }
     }
 }
 
 fn data(data_dir: &Path) -> Data {
-    let folder = DataFolder::look(data_dir);
+    let folder = DataFolder::read(data_dir);
     let journal = folder.append_only_files && !Record::load(data_dir).append_only_replaced;
     match (journal, folder.dump) {
         (true, _) => Data::Journal,
@@ -31,14 +34,8 @@ fn data(data_dir: &Path) -> Data {
     }
 }
 
-/// Asked to stop, and what it loads was written after that: SIGTERM makes Valkey save, unless it is told not to.
-fn stopped_in_order(data_dir: &Path, node_id: &str, data: Data) -> bool {
-    let Some(note) = StopNote::read(data_dir).filter(|note| note.node_id == node_id) else { return false };
-    match data {
-        Data::Nothing => false,
-        Data::Snapshot => written(&data_dir.join("dump.rdb")).is_some_and(|at| at >= note.asked()),
-        Data::Journal => true,
-    }
+fn asked_to_stop(data_dir: &Path, node: &NodeId) -> Option<SystemTime> {
+    StopNote::read(data_dir).filter(|note| note.node_id == node.as_str()).map(|note| note.asked())
 }
 
 fn written(file: &Path) -> Option<SystemTime> {

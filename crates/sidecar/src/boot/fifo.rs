@@ -1,6 +1,6 @@
-//! The FIFO that a starting Valkey reads its configuration from. IO; the keeper calls it.
+//! The FIFO that a starting Valkey reads its configuration from. IO; the boot guard calls it.
 //!
-//! Opening the writing end is what lets the reader go on, and closing it without a word would start a Valkey with no
+//! Opening the writing end is what lets the reader go on, and closing it without writing would start a Valkey with no
 //! configuration at all. So it is opened only after the decision, and what is written is one short line: the kernel
 //! takes that whole or not at all.
 
@@ -26,7 +26,7 @@ pub enum FifoError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Served {
     Read,
-    NobodyReads,
+    NoReader,
 }
 
 /// Puts a FIFO there if there is none: a fresh pod, an older sidecar's file, or what CONFIG REWRITE left in its place.
@@ -52,31 +52,31 @@ fn put(path: &Path) -> io::Result<()> {
     fs::rename(&new, path)
 }
 
-/// Somebody who has come for a line and gets nothing before it is told one.
+/// A process that waits for its line; it reads nothing before `send`.
 pub struct Reader<'a> {
     file: File,
     path: &'a Path,
 }
 
 impl Reader<'_> {
-    pub fn tell(mut self, line: &str) -> Result<Served, FifoError> {
+    pub fn send(mut self, line: &str) -> Result<Served, FifoError> {
         match self.file.write_all(line.as_bytes()) {
             Ok(()) => Ok(Served::Read),
-            Err(error) => nobody_or(self.path, error).map(|()| Served::NobodyReads),
+            Err(error) => no_reader_or(self.path, error).map(|()| Served::NoReader),
         }
     }
 }
 
 /// Lets a reader that waits go on with this line.
 pub fn serve(path: &Path, line: &str) -> Result<Served, FifoError> {
-    reader(path)?.map_or(Ok(Served::NobodyReads), |reader| reader.tell(line))
+    reader(path)?.map_or(Ok(Served::NoReader), |reader| reader.send(line))
 }
 
-/// Whoever is there has to be told something, and soon: if this process ends before that, it reads an empty configuration.
+/// A reader has to be sent something soon: if this process ends before that, it reads an empty configuration.
 pub fn reader(path: &Path) -> Result<Option<Reader<'_>>, FifoError> {
     match open(path) {
         Ok(file) => Ok(Some(Reader { file, path })),
-        Err(error) => nobody_or(path, error).map(|()| None),
+        Err(error) => no_reader_or(path, error).map(|()| None),
     }
 }
 
@@ -89,8 +89,8 @@ fn open(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Nobody has it open, or whoever had it died meanwhile.
-fn nobody_or(path: &Path, error: io::Error) -> Result<(), FifoError> {
+/// No process has it open for reading, or the one that had it has died.
+fn no_reader_or(path: &Path, error: io::Error) -> Result<(), FifoError> {
     match Errno::from_io_error(&error) {
         Some(Errno::NXIO | Errno::PIPE) => Ok(()),
         _ => Err(FifoError::Write { path: path.display().to_string(), source: error }),
@@ -112,21 +112,21 @@ mod tests {
     fn a_reader_gets_the_line_once_there_is_one() {
         let (_folder, path) = place();
         ensure(&path).unwrap();
-        assert_eq!(serve(&path, "hz 10\n").unwrap(), Served::NobodyReads);
+        assert_eq!(serve(&path, "hz 10\n").unwrap(), Served::NoReader);
         let reader = std::thread::spawn({
             let path = path.clone();
             move || fs::read_to_string(path).unwrap()
         });
         let until = Instant::now() + Duration::from_secs(5);
-        while serve(&path, "hz 10\n").unwrap() == Served::NobodyReads && Instant::now() < until {
+        while serve(&path, "hz 10\n").unwrap() == Served::NoReader && Instant::now() < until {
             std::thread::yield_now();
         }
         assert_eq!(reader.join().unwrap(), "hz 10\n");
-        assert_eq!(serve(&path, "hz 10\n").unwrap(), Served::NobodyReads);
+        assert_eq!(serve(&path, "hz 10\n").unwrap(), Served::NoReader);
     }
 
     #[test]
-    fn a_reader_that_has_come_reads_nothing_before_it_is_told_something() {
+    fn a_reader_that_has_come_reads_nothing_before_it_is_sent_something() {
         let (_folder, path) = place();
         ensure(&path).unwrap();
         let reading = std::thread::spawn({
@@ -137,10 +137,10 @@ mod tests {
         while come.is_none() {
             come = reader(&path).unwrap();
         }
-        let told = Instant::now();
-        assert_eq!(come.unwrap().tell("hz 10\n").unwrap(), Served::Read);
+        let sent = Instant::now();
+        assert_eq!(come.unwrap().send("hz 10\n").unwrap(), Served::Read);
         let (line, read) = reading.join().unwrap();
-        assert!(line == "hz 10\n" && read >= told);
+        assert!(line == "hz 10\n" && read >= sent);
     }
 
     #[test]

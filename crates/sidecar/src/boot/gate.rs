@@ -1,13 +1,14 @@
-//! How the other parts speak to the keeper of the gate. Pure data behind a lock and a bell.
+//! How the other parts speak to the boot guard. Pure data behind a lock, with a notification.
 
-use link::contract::Start;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::Mutex;
+use sidecar_rules::boot::Start;
+use std::sync::Arc;
 use tokio::sync::Notify;
 
 #[derive(Clone, Debug, Default)]
 pub struct Gate {
-    wishes: Arc<Mutex<Wishes>>,
-    bell: Arc<Notify>,
+    requests: Arc<Mutex<Requests>>,
+    changed: Arc<Notify>,
 }
 
 /// An order in force; dropping it takes it back.
@@ -16,12 +17,12 @@ pub struct Ordered(Gate);
 
 impl Drop for Ordered {
     fn drop(&mut self) {
-        self.0.change(|wishes| wishes.ordered = None);
+        self.0.change(|requests| requests.ordered = None);
     }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Wishes {
+pub(super) struct Requests {
     /// The rendered configuration is of the time since Valkey ended.
     pub conf_is_current: bool,
     pub ordered: Option<Start>,
@@ -33,52 +34,48 @@ pub(super) struct Wishes {
 impl Gate {
     /// The configuration has been rendered again.
     pub fn conf_rendered(&self) {
-        self.change(|wishes| wishes.conf_is_current = true);
+        self.change(|requests| requests.conf_is_current = true);
     }
 
     /// The operator lets a waiting Valkey through, as long as the order is held: what was right now may be wrong later.
     #[must_use]
     pub fn order(&self, start: Start) -> Ordered {
-        self.change(|wishes| wishes.ordered = Some(start));
+        self.change(|requests| requests.ordered = Some(start));
         Ordered(self.clone())
     }
 
     pub fn dismiss(&self) {
-        self.change(|wishes| wishes.dismissed = true);
+        self.change(|requests| requests.dismissed = true);
     }
 
-    pub(super) fn wishes(&self) -> Wishes {
-        self.lock().clone()
+    pub(super) fn requests(&self) -> Requests {
+        self.requests.lock().clone()
     }
 
     /// A new start, a new decision.
     pub(super) fn begin(&self) {
-        self.change(|wishes| *wishes = Wishes::default());
+        self.change(|requests| *requests = Requests::default());
     }
 
     pub(super) fn conf_outdated(&self) {
-        self.change(|wishes| wishes.conf_is_current = false);
+        self.change(|requests| requests.conf_is_current = false);
     }
 
-    pub(super) fn obeyed(&self) {
-        self.change(|wishes| (wishes.ordered, wishes.dismissed) = (None, false));
+    pub(super) fn served(&self) {
+        self.change(|requests| (requests.ordered, requests.dismissed) = (None, false));
     }
 
-    pub(super) async fn rung(&self) {
-        self.bell.notified().await;
+    pub(super) async fn changed(&self) {
+        self.changed.notified().await;
     }
 
-    fn change(&self, change: impl FnOnce(&mut Wishes)) {
-        let mut wishes = self.lock();
-        let before = wishes.clone();
-        change(&mut wishes);
-        if *wishes != before {
-            self.bell.notify_one();
+    fn change(&self, change: impl FnOnce(&mut Requests)) {
+        let mut requests = self.requests.lock();
+        let before = requests.clone();
+        change(&mut requests);
+        if *requests != before {
+            self.changed.notify_one();
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Wishes> {
-        self.wishes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -90,8 +87,8 @@ mod tests {
     fn an_order_is_in_force_only_as_long_as_it_is_held() {
         let gate = Gate::default();
         let ordered = gate.order(Start::AsIs);
-        assert_eq!(gate.wishes().ordered, Some(Start::AsIs));
+        assert_eq!(gate.requests().ordered, Some(Start::AsIs));
         drop(ordered);
-        assert_eq!(gate.wishes().ordered, None);
+        assert_eq!(gate.requests().ordered, None);
     }
 }

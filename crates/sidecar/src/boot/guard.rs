@@ -1,170 +1,265 @@
-//! Whether a Valkey that wants to start may, and as what. Pure; the keeper asks it again whenever a fact changes.
-//!
-//! A primary that comes back without its data within the node timeout is still the primary for everybody, and its replicas
-//! throw their copies away to follow it. So a primary with slots that did not end in order waits until another has its
-//! slots, or until it is sure that waiting longer saves nothing. The operator may let it through earlier, but not over a better
-//! copy that answers: it does not see which data this node would load.
+//! The boot guard: while Valkey is down it gathers the facts, has `sidecar_rules::boot` decide, and lets a waiting Valkey read
+//! its configuration. IO; one task, started by `main`.
 
 use super::{
-    past::{Past, PastNode},
-    peer_answer::{Copy, Followed, PeerAnswer, Successor},
+    disk_facts::DiskFacts,
+    error_log::ErrorLog,
+    fifo::{self, FifoError, Served},
+    gate::Gate,
+    inquiry::Inquiry,
+    nodes_conf,
+    set_aside::set_aside,
+    shard_ids, status,
+    stop_note::StopNote,
 };
-use link::contract::{Role, Start};
+use crate::{process::ProcessWatch, state::Shared};
+use api::valkey_version::ValkeyVersion;
+use link::{client::Notice, contract::Boot};
+use sidecar_rules::boot::{Decision, Facts, Start, decide};
 use std::{
     collections::BTreeMap,
-    time::{Duration, SystemTime},
+    path::PathBuf,
+    time::{Duration, Instant},
 };
+use tokio::time::sleep;
 
-/// What Valkey would load.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Data {
-    Nothing,
-    /// Of some moment in the past.
-    Snapshot,
-    /// Written along, a second behind at most.
-    Journal,
-}
+/// How soon a Valkey that starts is noticed. Looking for one is one failed `open`.
+const EAGER: Duration = Duration::from_millis(25);
+const PATIENT: Duration = Duration::from_millis(100);
+const EAGER_FOR: Duration = Duration::from_secs(30);
+/// A Valkey that was let through needs a moment until it can be seen. What is decided meanwhile is about the one after it.
+const STARTING: Duration = Duration::from_secs(5);
+/// While Valkey runs.
+const CALM: Duration = Duration::from_secs(1);
+/// Not a parameter of Valkey: it ends with an error instead of starting.
+const DISMISSAL: &str = "this-server-does-not-start-now\n";
 
 #[derive(Clone, Debug)]
-pub struct Facts {
-    pub past: Past,
-    pub data: Data,
-    /// When the snapshot was completed, by this node's clock.
-    pub snapshot_written: Option<SystemTime>,
-    /// It stopped in order, and all it had was written.
-    pub clean_stop: bool,
-    /// By node id, the last answer of each since the wait began; those that gave none are absent.
-    pub answers: BTreeMap<String, PeerAnswer>,
-    /// How long they have been asked.
-    pub asked: Duration,
-    pub ordered: Option<Start>,
-    pub waited: Duration,
-    /// After this the cluster had its chance to vote for another.
+pub struct BootPaths {
+    pub fifo: PathBuf,
+    pub conf: PathBuf,
+    pub data_dir: PathBuf,
+}
+
+pub struct BootGuard {
+    pub paths: BootPaths,
+    pub gate: Gate,
+    pub shared: Shared,
+    pub process: ProcessWatch,
+    /// How long the cluster gets to vote for another primary.
     pub patience: Duration,
+    /// Of the Valkey beside it, if the pod says.
+    pub version: Option<ValkeyVersion>,
+    pub errors: ErrorLog,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Decision {
-    /// `concede`: first give up the epoch under which it served its slots, so that it cannot win them back.
-    Open {
-        start: Start,
-        concede: bool,
-        reason: String,
-    },
-    Wait {
-        reason: String,
-    },
+/// What came of an open gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Passage {
+    Closed,
+    /// What was on the disk has been set aside.
+    Afresh,
+    /// A Valkey has read its configuration.
+    Through,
 }
 
-/// How long replicas have to answer before an order is obeyed that could overrule them; an order lasts a little longer.
-const HEARING: Duration = Duration::from_millis(1_500);
-/// A link is lost with the process, but told in whole seconds of two clocks. What a snapshot has was written before it was
-/// completed, so a replica that is given this much too much loses no more than that.
-const TOLD_IN_SECONDS: Duration = Duration::from_secs(2);
-
-pub fn decide(facts: &Facts) -> Decision {
-    match (facts.ordered, &facts.past) {
-        (Some(Start::Fresh), _) => obey(Start::Fresh),
-        (Some(Start::AsIs), Past::Node(node)) => start_as_is(node, facts),
-        (_, Past::Unknown) => open("it has no past: it joins nothing by itself"),
-        (_, Past::Damaged(reason)) => {
-            wait(format!("nodes.conf is damaged ({reason}): Valkey would not start with it; it can only start afresh"))
+impl BootGuard {
+    pub async fn run(self) {
+        let mut states = self.process.states();
+        // Before the first check, a Valkey that runs already would be taken for one that is down.
+        let _ = states.wait_for(|state| state.checked).await;
+        loop {
+            self.gate.begin();
+            self.shared.ask_for_review();
+            self.until_alive().await;
+            self.runs();
+            self.while_alive().await;
         }
-        (_, Past::Node(node)) => decide_for(node, facts),
     }
-}
 
-/// What it would do by itself comes first: with a successor there, it gives way to that one, whoever lets it through.
-fn start_as_is(node: &PastNode, facts: &Facts) -> Decision {
-    match decide_for(node, facts) {
-        Decision::Wait { .. } => objection(node, facts).map_or_else(|| obey(Start::AsIs), wait),
-        open => open,
-    }
-}
-
-/// Why an order to start as it is is not obeyed: it would be the primary again at once, and its replicas would throw away what
-/// they have; one of them may even serve its slots by now.
-fn objection(node: &PastNode, facts: &Facts) -> Option<String> {
-    if facts.data != Data::Journal
-        && let Some(replica) = better_copy(facts)
-    {
-        return Some(format!("replica {replica} has what this node would not load: it has to take over first"));
-    }
-    let heard = node.replicas().all(|replica| facts.answers.contains_key(&replica.id));
-    (!heard && facts.asked < HEARING)
-        .then(|| "it was a primary: its replicas are asked first what they have".to_owned())
-}
-
-fn decide_for(node: &PastNode, facts: &Facts) -> Decision {
-    if node.role != Role::Primary {
-        return open("it was a replica");
-    }
-    if node.slots.is_empty() {
-        return open("it served no slots");
-    }
-    if node.replicas().next().is_none() {
-        return open("it had no replica: there is no better copy");
-    }
-    if facts.clean_stop {
-        return open("it stopped in order with all its data");
-    }
-    match facts.answers.values().find_map(|answer| answer.successor.as_ref()) {
-        Some(Successor { name, outranks }) => {
-            let reason = format!("{name} serves its slots now: it will follow");
-            Decision::Open { start: Start::AsIs, concede: !outranks, reason }
-        }
-        None => without_successor(node, facts),
-    }
-}
-
-fn without_successor(node: &PastNode, facts: &Facts) -> Decision {
-    let over = facts.waited >= facts.patience;
-    match facts.data {
-        Data::Nothing if over && no_copy_has_data(node, facts) => open("no copy of its slots holds any data"),
-        Data::Nothing => wait("it was a primary and its data is gone: one of its replicas has to take over first"),
-        Data::Snapshot => match better_copy(facts) {
-            Some(replica) => {
-                wait(format!("its snapshot is older than the copy of replica {replica}, which has to take over first"))
+    async fn while_alive(&self) {
+        let mut states = self.process.states();
+        while self.process.alive() {
+            self.note(fifo::ensure(&self.paths.fifo));
+            // A server that does not answer may be in CONFIG REWRITE, which reads the file it started from.
+            if self.process.now().silent {
+                self.note(fifo::serve(&self.paths.fifo, &self.line()).map(drop));
             }
-            None if over => open("nobody took over and no better copy answers"),
-            None => wait("it was a primary that did not stop in order: its replicas get the time to take over"),
-        },
-        Data::Journal if over => open("nobody took over, and its append-only file has its data"),
-        Data::Journal => wait("it was a primary that did not stop in order: its replicas get the time to take over"),
+            tokio::select! {
+                _ = states.changed() => {}
+                () = sleep(CALM) => {}
+            }
+        }
     }
-}
 
-fn no_copy_has_data(node: &PastNode, facts: &Facts) -> bool {
-    let keys = |id: &str| facts.answers.get(id).and_then(|answer| answer.copy).map(|copy| copy.keys);
-    // Whoever was not one of the cluster's nodes may have followed from anywhere, and is not waited for in silence.
-    node.replicas().all(|replica| keys(&replica.id).map_or(replica.unlisted, |keys| keys == 0))
-}
-
-/// Anything is better than nothing; than a snapshot, what was followed beyond it.
-fn better_copy(facts: &Facts) -> Option<&str> {
-    let is_better = |copy: Copy| copy.keys > 0 && (facts.data == Data::Nothing || followed_beyond(copy, facts));
-    let better = facts.answers.iter().find(|(_, answer)| answer.copy.is_some_and(is_better));
-    better.map(|(id, _)| id.as_str())
-}
-
-fn followed_beyond(copy: Copy, facts: &Facts) -> bool {
-    match copy.followed {
-        Followed::Never => false,
-        Followed::Until(lost) => facts.snapshot_written.is_none_or(|written| lost + TOLD_IN_SECONDS >= written),
-        Followed::Still => true,
+    async fn until_alive(&self) {
+        let began = Instant::now();
+        let mut disk = self.disk();
+        let mut inquiry = None;
+        let mut passed: Option<Instant> = None;
+        while !self.process.alive() {
+            self.note(fifo::ensure(&self.paths.fifo));
+            let decision = decide(&self.facts(&disk, inquiry.as_ref(), began));
+            let starting = passed.is_some_and(|passed| passed.elapsed() <= STARTING);
+            if !starting {
+                self.publish(status::boot(&disk, &decision));
+            }
+            match decision {
+                Decision::Open { start, concede, .. } => {
+                    let passage = self.let_through(start, concede, starting);
+                    if passage != Passage::Closed {
+                        disk = self.disk();
+                        // What was answered is about the epoch that it may have given up since.
+                        inquiry = None;
+                    }
+                    if passage == Passage::Through {
+                        passed = Some(Instant::now());
+                    }
+                }
+                Decision::Wait { .. } => {
+                    self.dismiss_if_asked();
+                    inquiry = inquiry.or_else(|| disk.past.node().cloned().map(Inquiry::start));
+                }
+            }
+            tokio::select! {
+                () = self.gate.changed() => {}
+                () = sleep(if began.elapsed() < EAGER_FOR { EAGER } else { PATIENT }) => {}
+            }
+        }
     }
-}
 
-fn obey(start: Start) -> Decision {
-    Decision::Open { start, concede: false, reason: "the operator lets it through".into() }
-}
+    /// What is on the disk, and who followed this node when it was last seen, whatever others made it forget.
+    fn disk(&self) -> DiskFacts {
+        let mut disk = DiskFacts::read(&self.paths.data_dir);
+        disk.past.remember(&self.process.now().attached);
+        disk
+    }
 
-fn open(reason: impl Into<String>) -> Decision {
-    Decision::Open { start: Start::AsIs, concede: false, reason: reason.into() }
-}
+    /// Nothing waits at the gate any more, whatever was last published.
+    fn runs(&self) {
+        let published = self.shared.lock().boot.clone();
+        if let Some(boot) = published.filter(|boot| boot.waiting) {
+            self.publish(Boot { waiting: false, reason: "it runs".into(), ..boot });
+        }
+    }
 
-fn wait(reason: impl Into<String>) -> Decision {
-    Decision::Wait { reason: reason.into() }
+    fn facts(&self, disk: &DiskFacts, inquiry: Option<&Inquiry>, began: Instant) -> Facts {
+        Facts {
+            past: disk.past.clone(),
+            data: disk.data,
+            snapshot_written: disk.snapshot_written,
+            clean_stop: disk.clean_stop,
+            answers: inquiry.map_or_else(BTreeMap::new, Inquiry::answers),
+            asked: inquiry.map_or(Duration::ZERO, Inquiry::asked),
+            ordered: self.gate.requests().ordered,
+            waited: began.elapsed(),
+            patience: self.patience,
+        }
+    }
+
+    /// `starting`: one that was let through a moment ago may own nodes.conf by now.
+    fn let_through(&self, start: Start, concede: bool, starting: bool) -> Passage {
+        if !self.gate.requests().conf_is_current || (starting && (concede || start == Start::Fresh)) {
+            return Passage::Closed;
+        }
+        if start == Start::Fresh {
+            return self.start_afresh();
+        }
+        if concede && let Err(error) = nodes_conf::concede(&self.paths.data_dir) {
+            self.errors.log(&error);
+            return Passage::Closed;
+        }
+        if !starting {
+            self.mend_shard_ids();
+        }
+        self.serve()
+    }
+
+    fn serve(&self) -> Passage {
+        match self.serve_without_note() {
+            Ok(Served::Read) => {
+                tracing::info!("Valkey got its configuration");
+                self.gate.served();
+                Passage::Through
+            }
+            Ok(Served::NoReader) => Passage::Closed,
+            Err(error) => {
+                self.note(Err(error));
+                Passage::Closed
+            }
+        }
+    }
+
+    /// The note is about the stop before this start: left there, it would make a later crash look like a stop in order. It is
+    /// kept as long as no Valkey starts, for the pod that stopped is still here when its Valkey has gone.
+    fn serve_without_note(&self) -> Result<Served, FifoError> {
+        if !StopNote::is_there(&self.paths.data_dir) {
+            return fifo::serve(&self.paths.fifo, &self.line());
+        }
+        let Some(reader) = fifo::reader(&self.paths.fifo)? else { return Ok(Served::NoReader) };
+        match StopNote::remove(&self.paths.data_dir) {
+            Ok(()) => reader.send(&self.line()),
+            Err(error) => {
+                self.errors.log(&error);
+                reader.send(DISMISSAL).map(|_| Served::NoReader)
+            }
+        }
+    }
+
+    /// Valkey 8 does not start with what it wrote itself in the first moments of a cluster.
+    fn mend_shard_ids(&self) {
+        let asked_for = self.shared.settings().borrow().as_ref().map(|settings| settings.valkey_version);
+        if self.version.or(asked_for).is_none_or(|version| version.at_least(9, 0)) {
+            return;
+        }
+        match shard_ids::mend(&self.paths.data_dir) {
+            Ok(true) => tracing::warn!("nodes.conf named two shards for one pair of primary and replica; mended"),
+            Ok(false) => {}
+            Err(error) => self.errors.log(&error),
+        }
+    }
+
+    /// Without a past the gate opens by itself, once the configuration has been rendered for an empty folder.
+    fn start_afresh(&self) -> Passage {
+        match set_aside(&self.paths.data_dir) {
+            Ok(folder) => {
+                tracing::warn!(?folder, "this node starts afresh; what it had is set aside");
+                self.gate.served();
+                self.gate.conf_outdated();
+                self.shared.ask_for_review();
+            }
+            Err(error) => self.errors.log(&error),
+        }
+        Passage::Afresh
+    }
+
+    fn dismiss_if_asked(&self) {
+        if self.gate.requests().dismissed && matches!(fifo::serve(&self.paths.fifo, DISMISSAL), Ok(Served::Read)) {
+            tracing::info!("the pod stops; a Valkey that waited at the gate was told to end");
+            self.gate.served();
+        }
+    }
+
+    fn line(&self) -> String {
+        format!("include {}\n", self.paths.conf.display())
+    }
+
+    fn publish(&self, boot: Boot) {
+        let mut state = self.shared.lock();
+        if state.boot.as_ref() == Some(&boot) {
+            return;
+        }
+        tracing::info!(waiting = boot.waiting, reason = %boot.reason, "the gate before Valkey");
+        state.boot = Some(boot);
+        drop(state);
+        self.shared.notify_operator(Notice::Changed);
+    }
+
+    fn note(&self, result: Result<(), FifoError>) {
+        if let Err(error) = result {
+            self.errors.log(&error);
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,217 +1,58 @@
 use super::*;
-use crate::boot::{past::Peer, peer_answer::tests::past};
-use proptest::prelude::*;
+use std::{fs, path::Path, thread};
 
-const PATIENCE: Duration = Duration::from_secs(15);
-
-fn primary() -> PastNode {
-    let peer = |id: &str, replica_of_mine| Peer {
-        id: id.into(),
-        address: None,
-        hostname: None,
-        replica_of_mine,
-        unlisted: false,
-    };
-    PastNode { peers: vec![peer("r1", true), peer("o1", false)], ..past() }
+fn guard(folder: &Path) -> BootGuard {
+    let paths =
+        BootPaths { fifo: folder.join("valkey.conf"), conf: "rendered.conf".into(), data_dir: folder.to_owned() };
+    fifo::ensure(&paths.fifo).unwrap();
+    let shared = Shared::default();
+    let (gate, process) = (shared.gate.clone(), ProcessWatch::default());
+    gate.conf_rendered();
+    let errors = ErrorLog::default();
+    BootGuard { paths, gate, shared, process, patience: Duration::ZERO, version: None, errors }
 }
 
-/// A primary with slots and a replica that was killed a moment ago and has lost its data.
-fn trapped() -> Facts {
-    Facts {
-        past: Past::Node(primary()),
-        data: Data::Nothing,
-        snapshot_written: Some(saved()),
-        clean_stop: false,
-        answers: BTreeMap::new(),
-        asked: Duration::ZERO,
-        ordered: None,
-        waited: Duration::ZERO,
-        patience: PATIENCE,
+/// What a Valkey that comes reads, and whether the note of the last stop was there then.
+fn read_by_valkey(guard: &BootGuard) -> (String, bool) {
+    let (fifo, data_dir) = (guard.paths.fifo.clone(), guard.paths.data_dir.clone());
+    let reading = thread::spawn(move || {
+        let lines = fs::read_to_string(fifo).unwrap();
+        (lines.lines().next().unwrap().to_owned() + "\n", StopNote::is_there(&data_dir))
+    });
+    while !reading.is_finished() {
+        guard.let_through(Start::AsIs, false, false);
     }
-}
-
-fn saved() -> SystemTime {
-    SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000)
-}
-
-fn with_replica(facts: Facts, keys: u64, followed: Followed) -> Facts {
-    let answer = PeerAnswer { successor: None, copy: Some(Copy { keys, followed }) };
-    Facts { answers: [("r1".to_owned(), answer)].into(), ..facts }
-}
-
-fn successor(outranks: bool) -> Option<Successor> {
-    Some(Successor { name: "r1".into(), outranks })
-}
-
-fn opens(facts: &Facts) -> bool {
-    matches!(decide(facts), Decision::Open { start: Start::AsIs, .. })
+    reading.join().unwrap()
 }
 
 #[test]
-fn whoever_has_nothing_to_take_from_others_starts_at_once() {
-    let as_node = |node| Facts { past: Past::Node(node), ..trapped() };
-    assert!(opens(&Facts { past: Past::Unknown, ..trapped() }));
-    assert!(opens(&as_node(PastNode { role: Role::Replica, ..primary() })));
-    assert!(opens(&as_node(PastNode { slots: Vec::new(), ..primary() })));
-    assert!(opens(&as_node(PastNode { peers: Vec::new(), ..primary() })));
-    assert!(opens(&Facts { clean_stop: true, data: Data::Snapshot, ..trapped() }));
+fn the_note_of_the_last_stop_is_gone_before_a_valkey_may_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let guard = guard(folder.path());
+    StopNote::now("me".into()).write(folder.path()).unwrap();
+    assert_eq!(guard.let_through(Start::AsIs, false, false), Passage::Closed);
+    assert!(StopNote::is_there(folder.path()), "no Valkey has come: the next start is still the one after the stop");
+    assert_eq!(read_by_valkey(&guard), (guard.line(), false));
 }
 
 #[test]
-fn a_primary_without_data_waits_for_ever_until_another_has_its_slots() {
-    let late = Facts { waited: PATIENCE * 1000, ..trapped() };
-    assert!(!opens(&trapped()) && !opens(&late));
-    let mut replaced = trapped();
-    replaced.answers.insert("o1".into(), PeerAnswer { successor: successor(true), copy: None });
-    assert!(opens(&replaced));
-    assert!(matches!(decide(&replaced), Decision::Open { concede: false, .. }));
-    replaced.answers.insert("o1".into(), PeerAnswer { successor: successor(false), copy: None });
-    assert!(matches!(decide(&replaced), Decision::Open { concede: true, .. }), "epochs collided");
+fn a_valkey_does_not_start_over_a_note_that_cannot_be_taken_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let guard = guard(folder.path());
+    fs::create_dir(folder.path().join("sidecar-stop.json")).unwrap();
+    assert_eq!(read_by_valkey(&guard), (DISMISSAL.to_owned(), true));
 }
 
 #[test]
-fn a_primary_without_data_starts_when_every_replica_says_that_it_has_none_either() {
-    let late = Facts { waited: PATIENCE, ..trapped() };
-    assert!(opens(&with_replica(late.clone(), 0, Followed::Never)));
-    assert!(!opens(&with_replica(late, 1, Followed::Never)));
-    assert!(!opens(&with_replica(trapped(), 0, Followed::Never)), "not before the others had their chance");
-}
-
-#[test]
-fn a_primary_with_data_gives_its_replicas_their_chance_and_then_starts() {
-    for data in [Data::Snapshot, Data::Journal] {
-        let early = Facts { data, ..trapped() };
-        let late = Facts { waited: PATIENCE, ..early.clone() };
-        assert!(!opens(&early) && opens(&late), "{data:?}");
-        assert!(
-            opens(&with_replica(late, 9, Followed::Never)),
-            "a replica restarted since has no newer data: {data:?}"
-        );
+fn while_one_starts_its_nodes_file_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let (guard, file) = (guard(folder.path()), folder.path().join("nodes.conf"));
+    let nodes = "me 10.0.0.1:6379@16379 myself,master - 0 0 7 connected 0-5460\n";
+    fs::write(&file, nodes).unwrap();
+    for (start, concede) in [(Start::AsIs, true), (Start::Fresh, false)] {
+        assert_eq!(guard.let_through(start, concede, true), Passage::Closed);
     }
-}
-
-#[test]
-fn an_old_snapshot_never_wins_over_a_replica_that_followed_to_the_end() {
-    let late = Facts { data: Data::Snapshot, waited: PATIENCE * 1000, ..trapped() };
-    assert!(!opens(&with_replica(late.clone(), 9, Followed::Still)));
-    assert!(opens(&with_replica(Facts { data: Data::Journal, ..late }, 9, Followed::Still)));
-}
-
-#[test]
-fn a_snapshot_is_better_than_a_replica_whose_link_was_lost_before_it_was_written() {
-    let late = Facts { data: Data::Snapshot, waited: PATIENCE, ..trapped() };
-    let lost = |at: SystemTime| with_replica(late.clone(), 9, Followed::Until(at));
-    let hour = Duration::from_secs(3600);
-    assert!(opens(&lost(saved() - hour)));
-    assert!(opens(&Facts { ordered: Some(Start::AsIs), ..lost(saved() - hour) }));
-    assert!(!opens(&lost(saved() + hour)));
-    let unread = Facts { snapshot_written: None, ..lost(saved() - hour) };
-    assert!(!opens(&unread), "whatever cannot be compared is not overruled");
-    let empty = Facts { data: Data::Nothing, ..lost(saved() - hour) };
-    assert!(!opens(&empty), "an old copy is better than none");
-}
-
-#[test]
-fn a_primary_that_died_right_after_it_saved_was_followed_beyond_its_snapshot() {
-    let late = Facts { data: Data::Snapshot, waited: PATIENCE, ..trapped() };
-    let in_whole_seconds = saved() - Duration::from_millis(1_900);
-    assert!(!opens(&with_replica(late, 9, Followed::Until(in_whole_seconds))));
-}
-
-#[test]
-fn the_operator_may_know_better() {
-    let ordered = |start| Facts { ordered: Some(start), asked: HEARING, ..trapped() };
-    assert!(matches!(decide(&ordered(Start::Fresh)), Decision::Open { start: Start::Fresh, .. }));
-    assert!(opens(&ordered(Start::AsIs)));
-    assert!(!opens(&ordered(Start::Unspecified)));
-}
-
-#[test]
-fn with_a_damaged_identity_a_node_starts_afresh_or_not_at_all() {
-    let damaged = |ordered| Facts { ordered, past: Past::Damaged("x".into()), ..trapped() };
-    assert!(matches!(decide(&damaged(Some(Start::Fresh))), Decision::Open { start: Start::Fresh, .. }));
-    for ordered in [None, Some(Start::AsIs)] {
-        assert!(matches!(decide(&damaged(ordered)), Decision::Wait { .. }), "{ordered:?}");
-    }
-}
-
-#[test]
-fn an_order_does_not_overrule_a_copy_that_followed_to_the_end_unless_the_own_data_is_as_good() {
-    let ordered = Facts { ordered: Some(Start::AsIs), asked: HEARING, ..trapped() };
-    for data in [Data::Nothing, Data::Snapshot] {
-        let facts = Facts { data, ..ordered.clone() };
-        assert!(!opens(&with_replica(facts.clone(), 9, Followed::Still)), "{data:?}");
-        assert!(opens(&with_replica(facts.clone(), 0, Followed::Still)), "{data:?}");
-        assert_eq!(
-            opens(&with_replica(facts.clone(), 9, Followed::Never)),
-            data == Data::Snapshot,
-            "restarted since: {data:?}"
-        );
-        assert!(opens(&facts), "a replica that gives no answer holds nobody up: {data:?}");
-    }
-    assert!(opens(&with_replica(Facts { data: Data::Journal, ..ordered }, 9, Followed::Still)));
-}
-
-#[test]
-fn an_order_waits_until_every_replica_was_asked_whether_it_serves_the_slots() {
-    for data in [Data::Nothing, Data::Snapshot, Data::Journal] {
-        let ordered = Facts { data, ordered: Some(Start::AsIs), waited: PATIENCE / 2, ..trapped() };
-        assert!(!opens(&ordered), "{data:?}");
-        assert!(opens(&with_replica(ordered.clone(), 0, Followed::Still)), "{data:?}");
-        assert!(opens(&Facts { asked: HEARING, ..ordered }), "{data:?}");
-    }
-}
-
-#[test]
-fn an_order_does_not_let_a_node_win_its_slots_back_from_its_successor() {
-    for outranks in [false, true] {
-        let mut facts = Facts { data: Data::Journal, ordered: Some(Start::AsIs), asked: HEARING, ..trapped() };
-        facts.answers.insert("r1".into(), PeerAnswer { successor: successor(outranks), copy: None });
-        assert!(matches!(decide(&facts), Decision::Open { concede, .. } if concede != outranks));
-    }
-}
-
-fn any_answer() -> impl Strategy<Value = PeerAnswer> {
-    let until =
-        (0u64..2_000_000).prop_map(|seconds| Followed::Until(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)));
-    let followed = prop_oneof![Just(Followed::Never), Just(Followed::Still), until];
-    let copy = (0u64..3, followed).prop_map(|(keys, followed)| Copy { keys, followed });
-    (Just(None), proptest::option::of(copy)).prop_map(|(successor, copy)| PeerAnswer { successor, copy })
-}
-
-proptest! {
-    /// Whatever else is true: without data, without a successor and without an order, a primary starts only if no replica
-    /// can have data; and no copy that followed beyond a snapshot is ever overruled by it.
-    #[test]
-    fn an_empty_or_outdated_primary_never_takes_the_place_of_a_copy_with_data(
-        answers in proptest::collection::btree_map("r1|o1", any_answer(), 0..3),
-        snapshot: bool,
-        seconds in 0u64..100_000,
-    ) {
-        let data = if snapshot { Data::Snapshot } else { Data::Nothing };
-        let facts = Facts { data, answers: answers.clone(), waited: Duration::from_secs(seconds), ..trapped() };
-        let replica = answers.get("r1").and_then(|answer| answer.copy);
-        if opens(&facts) && snapshot {
-            let later = |followed| match followed {
-                Followed::Never => false,
-                Followed::Until(lost) => lost >= saved(),
-                Followed::Still => true,
-            };
-            prop_assert!(!replica.is_some_and(|copy| copy.keys > 0 && later(copy.followed)));
-        }
-        if opens(&facts) && !snapshot {
-            prop_assert_eq!(replica.map(|copy| copy.keys), Some(0));
-        }
-    }
-
-    /// Time alone never closes a gate that was open.
-    #[test]
-    fn waiting_longer_never_turns_a_start_into_a_wait(
-        answers in proptest::collection::btree_map("r1|o1", any_answer(), 0..3),
-        data in prop_oneof![Just(Data::Nothing), Just(Data::Snapshot), Just(Data::Journal)],
-        (first, more) in (0u64..60, 0u64..60),
-    ) {
-        let at = |seconds| Facts { data, answers: answers.clone(), waited: Duration::from_secs(seconds), ..trapped() };
-        prop_assert!(!opens(&at(first)) || opens(&at(first + more)));
-    }
+    assert_eq!(fs::read_to_string(&file).unwrap(), nodes);
+    guard.let_through(Start::AsIs, true, false);
+    assert_ne!(fs::read_to_string(&file).unwrap(), nodes);
 }

@@ -1,14 +1,12 @@
-//! Asks the nodes this one knew what became of its slots, again and again while it waits. IO; the keeper starts and ends it.
+//! Asks the nodes this one knew what became of its slots, again and again while it waits. IO; the boot guard starts and ends it.
 
-use super::{
-    past::{PastNode, Peer},
-    peer_answer::PeerAnswer,
-};
+use parking_lot::Mutex;
+use sidecar_rules::boot::{CopyState, PastNode, Peer, PeerAnswer};
 use std::{
     collections::BTreeMap,
     io,
     net::SocketAddr,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant, SystemTime},
 };
 use tokio::{
@@ -16,7 +14,8 @@ use tokio::{
     task::{AbortHandle, JoinSet},
     time::{sleep, timeout},
 };
-use valkey::{Address, CallError, ClusterNode, Connection};
+use topology::NodeId;
+use valkey::{Address, CallError, Connection, Info};
 
 const BETWEEN_ROUNDS: Duration = Duration::from_millis(250);
 const ONE_PEER: Duration = Duration::from_secs(1);
@@ -24,7 +23,7 @@ const ONE_PEER: Duration = Duration::from_secs(1);
 const OTHERS_AT_ONCE: usize = 8;
 
 pub struct Inquiry {
-    answers: Arc<Mutex<BTreeMap<String, PeerAnswer>>>,
+    answers: Arc<Mutex<BTreeMap<NodeId, PeerAnswer>>>,
     task: AbortHandle,
     began: Instant,
 }
@@ -40,8 +39,8 @@ impl Inquiry {
         self.began.elapsed()
     }
 
-    pub fn answers(&self) -> BTreeMap<String, PeerAnswer> {
-        self.answers.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn answers(&self) -> BTreeMap<NodeId, PeerAnswer> {
+        self.answers.lock().clone()
     }
 }
 
@@ -51,7 +50,7 @@ impl Drop for Inquiry {
     }
 }
 
-async fn ask_for_ever(past: Arc<PastNode>, answers: Arc<Mutex<BTreeMap<String, PeerAnswer>>>) {
+async fn ask_for_ever(past: Arc<PastNode>, answers: Arc<Mutex<BTreeMap<NodeId, PeerAnswer>>>) {
     for round in 0.. {
         let mut asked = JoinSet::new();
         for peer in chosen(&past, round) {
@@ -61,7 +60,7 @@ async fn ask_for_ever(past: Arc<PastNode>, answers: Arc<Mutex<BTreeMap<String, P
             let Ok((id, answer)) = answered else { continue };
             // What a node said stays known when it falls silent: a better copy that is slow is still a better copy.
             if let Some(answer) = answer {
-                answers.lock().unwrap_or_else(PoisonError::into_inner).insert(id, answer);
+                answers.lock().insert(id, answer);
             }
         }
         sleep(BETWEEN_ROUNDS).await;
@@ -78,7 +77,7 @@ fn chosen(past: &PastNode, round: usize) -> Vec<Peer> {
     replicas
 }
 
-async fn ask(past: Arc<PastNode>, peer: Peer) -> (String, Option<PeerAnswer>) {
+async fn ask(past: Arc<PastNode>, peer: Peer) -> (NodeId, Option<PeerAnswer>) {
     let answer = timeout(ONE_PEER, find_and_ask(&past, &peer)).await.ok().flatten();
     tracing::debug!(peer = %peer.id, ?answer, "a node was asked what became of the slots of this one");
     (peer.id, answer)
@@ -110,34 +109,59 @@ async fn resolved(peer: &Peer) -> io::Result<Vec<SocketAddr>> {
 async fn ask_at(past: &PastNode, peer: &Peer, address: SocketAddr) -> Result<Option<PeerAnswer>, CallError> {
     let mut connection = Connection::open(&Address::Tcp(address), ONE_PEER).await?;
     let view = connection.cluster_nodes().await?;
-    let is_it = |node: &ClusterNode| match peer.unlisted {
-        true => node.primary.as_deref() == Some(past.id.as_str()),
-        false => node.id == peer.id,
-    };
-    if !view.myself().is_some_and(is_it) {
+    if !view.myself().is_some_and(|node| past.is_peer(peer, node)) {
         return Ok(None);
     }
     let info = connection.info(&["replication", "persistence"]).await?;
     let now = SystemTime::now();
     let keys = connection.database_size().await?;
-    Ok(Some(PeerAnswer::of(past, &view, &info, keys, now)))
+    Ok(Some(PeerAnswer::of(past, &view, copy_state(&info, keys, now))))
+}
+
+fn copy_state(info: &Info, keys: u64, now: SystemTime) -> CopyState {
+    // -1 until the first link of this run was lost; of the other's clock only the difference is used.
+    let lost = info.number("master_link_down_since_seconds").map(Duration::from_secs);
+    CopyState {
+        loading: info.flag("loading"),
+        keys,
+        link_up: info.text("master_link_status") == Some("up"),
+        link_lost: lost.and_then(|ago| now.checked_sub(ago)),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::boot::peer_answer::tests::past;
+    use topology::{Role, SlotSet};
+
+    fn past(peers: Vec<Peer>) -> PastNode {
+        let (role, slots) = (Role::Primary, SlotSet::default());
+        PastNode { id: "me".into(), role, slots, config_epoch: 7, peers }
+    }
+
+    #[test]
+    fn a_replica_without_a_link_tells_when_it_was_lost_if_it_had_one() {
+        let now = SystemTime::now();
+        let of = |info: &str| copy_state(&Info::parse(info), 5, now);
+        let down = "role:slave\nmaster_link_status:down\nmaster_link_down_since_seconds:";
+        let expected = CopyState { loading: false, keys: 5, link_up: false, link_lost: None };
+        assert_eq!(of(&format!("{down}-1")), expected);
+        assert_eq!(of(&format!("{down}-1\nloading:1")), CopyState { loading: true, ..expected });
+        assert_eq!(of("role:slave\nmaster_link_status:up"), CopyState { link_up: true, ..expected });
+        let lost = Some(now - Duration::from_secs(2));
+        assert_eq!(of(&format!("{down}2")), CopyState { link_lost: lost, ..expected });
+    }
 
     #[test]
     fn all_replicas_are_asked_each_time_and_everybody_else_in_turn() {
         let peer = |index: usize| Peer {
-            id: index.to_string(),
+            id: NodeId::new(index.to_string()),
             address: None,
             hostname: None,
             replica_of_mine: index < 2,
             unlisted: false,
         };
-        let past = PastNode { peers: (0..30).map(peer).collect(), ..past() };
+        let past = past((0..30).map(peer).collect());
         let mut met = std::collections::BTreeSet::new();
         for round in 0..4 {
             let asked = chosen(&past, round);

@@ -1,23 +1,21 @@
 //! The gate before Valkey. valkey.conf is a FIFO: a starting Valkey blocks on it until the sidecar writes, so at every start
 //! of the process, restarts in place included, it is decided first whether this node may come back as what it was.
-//! `guard` decides (pure), `keeper` gathers facts and executes, `Gate` is how the other parts speak to it.
+//! `sidecar_rules::boot` decides, `BootGuard` gathers the facts and executes, `Gate` is how the other parts speak to it.
 
-mod complaints;
 mod disk_facts;
+mod error_log;
 mod fifo;
 mod gate;
 mod guard;
 mod inquiry;
-mod keeper;
-mod past;
-mod peer_answer;
+mod nodes_conf;
 mod set_aside;
 mod shard_ids;
 pub mod status;
 mod stop_note;
 
-pub use complaints::Complaints;
+pub use error_log::ErrorLog;
 pub use fifo::is_gate;
 pub use gate::Gate;
-pub use keeper::{Keeper, Places};
+pub use guard::{BootGuard, BootPaths};
 pub use stop_note::{LONGEST_STOP, StopNote};

@@ -1,11 +1,10 @@
 //! How a start was decided, in the words of the contract and of `/status`. Pure.
 
-use super::{
-    disk_facts::DiskFacts,
-    guard::{Data, Decision},
-};
-use link::contract::{Boot, Role};
+use super::disk_facts::DiskFacts;
+use crate::role::contract_role;
+use link::contract::Boot;
 use serde::{Serializer, ser::SerializeMap};
+use sidecar_rules::boot::{Data, Decision};
 
 pub(super) fn boot(facts: &DiskFacts, decision: &Decision) -> Boot {
     let (waiting, reason) = match decision {
@@ -16,8 +15,8 @@ pub(super) fn boot(facts: &DiskFacts, decision: &Decision) -> Boot {
     Boot {
         waiting,
         reason,
-        last_node_id: node.map(|node| node.id.clone()).unwrap_or_default(),
-        last_role: node.map_or(Role::Unspecified, |node| node.role).into(),
+        last_node_id: node.map(|node| node.id.to_string()).unwrap_or_default(),
+        last_role: contract_role(node.map(|node| node.role)).into(),
         has_data: facts.data != Data::Nothing,
         clean_stop: facts.clean_stop,
         owned_slots: node.is_some_and(|node| !node.slots.is_empty()),
@@ -25,7 +24,7 @@ pub(super) fn boot(facts: &DiskFacts, decision: &Decision) -> Boot {
             .into_iter()
             .flat_map(|node| node.replicas())
             .filter(|peer| !peer.unlisted)
-            .map(|peer| peer.id.clone())
+            .map(|peer| peer.id.to_string())
             .collect(),
     }
 }

@@ -41,7 +41,7 @@ impl StopNote {
         fs::symlink_metadata(data_dir.join(FILE)).is_ok()
     }
 
-    /// It is about one stop only: whoever starts takes it away first, for good.
+    /// It is about one stop only: it is removed, durably, before the next start.
     pub fn remove(data_dir: &Path) -> Result<(), RemoveNote> {
         let removed = fs::remove_file(data_dir.join(FILE));
         removed.and_then(|()| fs::File::open(data_dir)?.sync_all()).map_err(RemoveNote)
@@ -53,7 +53,6 @@ impl StopNote {
         let outlived = |note: Self| note.asked().elapsed().is_ok_and(|age| age > LONGEST_STOP);
         if Self::read(data_dir).is_some_and(outlived) {
             tracing::warn!("Valkey was asked to stop and did not; its next end is not taken for a stop in order");
-            // Asked again with the next look.
             if let Err(error) = Self::remove(data_dir) {
                 tracing::error!(error = link::sentence::of(&error), "its next end may be taken for one");
             }

@@ -1,63 +1,38 @@
-//! AddSlots: this node serves slots that nobody serves.
+//! AddSlots: this node serves slots that no node serves.
 
-use super::desk::{Desk, Stop, Work, myself};
+use super::execution::{Execution, Stop, Work};
 use link::contract;
-use valkey::{ClusterNodes, SlotRange};
+use sidecar_rules::commands::add_slots;
+use topology::{SLOTS, SlotRange, SlotSet};
 
-const SLOTS: u32 = 16_384;
-
-pub async fn run(desk: &mut Desk<'_>, wanted: &contract::AddSlots) -> Work {
-    let ranges = wanted.ranges.iter().map(range).collect::<Result<Vec<SlotRange>, Stop>>()?;
-    if ranges.is_empty() {
-        return Err(Stop::invalid("ranges is empty: name at least one slot"));
-    }
-    let nodes = desk.nodes().await?;
-    if !myself(&nodes)?.is_primary() {
-        return Err(Stop::unsafe_because("this node is a replica: only a primary serves slots"));
-    }
-    let missing = missing(&nodes, &ranges)?;
+pub async fn run(execution: &mut Execution<'_>, wanted: &contract::AddSlots) -> Work {
+    let slots = slots(&wanted.ranges)?;
+    let missing = add_slots::missing(&execution.nodes().await?, &slots)?;
     if missing.is_empty() {
         return Ok(false);
     }
-    desk.connect().await?.cluster_add_slot_ranges(&missing).await?;
-    desk.did(format!(
-        "took {} slots in {} ranges",
-        missing.iter().map(|range| range.slots().len()).sum::<usize>(),
-        missing.len()
-    ));
+    execution.connect().await?.cluster_add_slot_ranges(missing.ranges()).await?;
+    execution.did(format!("took {} slots in {} ranges", missing.count(), missing.ranges().len()));
     let all_mine = |mut connection: valkey::Connection| {
-        let ranges = ranges.clone();
+        let slots = slots.clone();
         async move {
             let nodes = connection.cluster_nodes().await?;
             let mine = |slot| nodes.myself().is_some_and(|node| node.owns(slot));
-            Ok(ranges.into_iter().flat_map(SlotRange::slots).all(mine))
+            Ok(slots.iter().all(mine))
         }
     };
-    desk.until("this node serves the slots", all_mine).await?;
+    execution.until("this node serves the slots", all_mine).await?;
     Ok(true)
 }
 
-fn range(range: &contract::SlotRange) -> Result<SlotRange, Stop> {
-    let whole = (range.first <= range.last && range.last < SLOTS).then_some((range.first, range.last));
-    let range =
-        whole.and_then(|(first, last)| Some(SlotRange { first: first.try_into().ok()?, last: last.try_into().ok()? }));
-    range.ok_or_else(|| Stop::invalid("ranges: first must not be above last, and last below 16384"))
-}
-
-/// What nobody serves, in as few ranges as it takes. A slot of another node is never taken, dead or not: its data is there.
-fn missing(nodes: &ClusterNodes, wanted: &[SlotRange]) -> Result<Vec<SlotRange>, Stop> {
-    let mut missing: Vec<SlotRange> = Vec::new();
-    for slot in wanted.iter().flat_map(|range| range.slots()) {
-        match nodes.owner_of(slot) {
-            Some(owner) if owner.has_flag("myself") => {}
-            Some(owner) => return Err(Stop::unsafe_because(format!("slot {slot} is served by {}", owner.id))),
-            None => match missing.last_mut() {
-                Some(last) if last.last.checked_add(1) == Some(slot) => last.last = slot,
-                _ => missing.push(SlotRange { first: slot, last: slot }),
-            },
-        }
-    }
-    Ok(missing)
+fn slots(ranges: &[contract::SlotRange]) -> Result<SlotSet, Stop> {
+    let range = |range: &contract::SlotRange| {
+        let whole = range.first <= range.last && range.last < u32::from(SLOTS);
+        whole.then_some(SlotRange::new(range.first.try_into().ok()?, range.last.try_into().ok()?))
+    };
+    let ranges = ranges.iter().map(range).collect::<Option<Vec<SlotRange>>>();
+    let slots = ranges.and_then(|ranges| SlotSet::of(ranges).ok());
+    slots.ok_or_else(|| Stop::invalid("ranges: first must not be above last, and last below 16384"))
 }
 
 #[cfg(test)]
@@ -65,23 +40,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_mine_is_left_out_and_what_is_anothers_stops_it() {
-        let nodes = ClusterNodes::parse(
-            "a 10.0.0.1:6379@16379 myself,master - 0 0 1 connected 3-5\n\
-             b 10.0.0.2:6379@16379 master,fail - 0 0 1 connected 100\n",
-        )
-        .unwrap();
-        let asked = |first, last| missing(&nodes, &[SlotRange { first, last }]);
-        assert_eq!(asked(0, 9).unwrap(), [SlotRange { first: 0, last: 2 }, SlotRange { first: 6, last: 9 }]);
-        assert_eq!(asked(3, 5).unwrap(), []);
-        assert!(asked(90, 110).is_err());
-    }
-
-    #[test]
     fn ranges_that_are_none_are_refused() {
         for (first, last) in [(5, 4), (0, 16_384), (70_000, 70_000)] {
-            assert!(range(&contract::SlotRange { first, last }).is_err(), "{first}-{last}");
+            assert!(slots(&[contract::SlotRange { first, last }]).is_err(), "{first}-{last}");
         }
-        assert!(range(&contract::SlotRange { first: 0, last: 16_383 }).is_ok());
+        assert!(slots(&[contract::SlotRange { first: 0, last: 16_383 }]).is_ok());
     }
 }

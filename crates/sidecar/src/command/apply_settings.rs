@@ -1,27 +1,27 @@
 //! ApplySettings: answers when the running Valkey has the settings of this revision.
 
-use super::desk::{Desk, Stop, Work};
+use super::execution::{Execution, Stop, Work};
 use crate::state::State;
 use std::time::Duration;
 use tokio::time::sleep;
 
 const POLL: Duration = Duration::from_millis(100);
 
-pub async fn run(desk: &mut Desk<'_>, revision: &str) -> Work {
+pub async fn run(execution: &mut Execution<'_>, revision: &str) -> Work {
     if revision.is_empty() {
         return Err(Stop::invalid("revision is empty"));
     }
-    let shared = desk.context.shared.clone();
+    let shared = execution.context.shared.clone();
     let before = shared.lock().settings_revision.clone();
-    desk.found(format!("settings {}", before.as_deref().unwrap_or("none")));
+    execution.found(format!("settings {}", before.as_deref().unwrap_or("none")));
     if is_in_force(&shared.lock(), revision) {
         return Ok(false);
     }
-    while !desk.left().is_zero() {
+    while !execution.left().is_zero() {
         shared.ask_for_review();
         sleep(POLL).await;
         if is_in_force(&shared.lock(), revision) {
-            desk.did(format!("applied settings {revision}"));
+            execution.did(format!("applied settings {revision}"));
             return Ok(true);
         }
     }

@@ -1,32 +1,33 @@
 //! The whole cluster as this node sees it, in the contract's words. Pure.
 
-use crate::line::look::Look;
-use link::contract::{FullView, NodeAddress, Role, SlotMove, SlotRange, ViewedNode};
-use valkey::{ClusterNode, ClusterNodes};
+use crate::{line::server_state::ServerState, role::contract_role};
+use link::contract::{FullView, NodeAddress, SlotMove, SlotRange, ViewedNode};
+use topology::{ClusterNode, ClusterNodes};
 
-pub fn full_view(look: &Look) -> Option<FullView> {
-    let nodes = look.nodes.as_ref()?;
-    let viewed = nodes.0.iter().map(|node| viewed(node, nodes, &look.shard_id));
-    Some(FullView { summary: look.cluster_view(), nodes: viewed.collect() })
+pub fn full_view(server: &ServerState) -> Option<FullView> {
+    let nodes = server.nodes.as_ref()?;
+    let viewed = nodes.0.iter().map(|node| viewed(node, nodes, &server.shard_id));
+    Some(FullView { summary: server.cluster_view(), nodes: viewed.collect() })
 }
 
 fn viewed(node: &ClusterNode, nodes: &ClusterNodes, own_shard: &str) -> ViewedNode {
     ViewedNode {
-        node_id: node.id.clone(),
+        node_id: node.id.to_string(),
         address: node.address.map(|address| NodeAddress {
             ip: address.ip().to_string(),
             port: address.port().into(),
             bus_port: node.bus_port.into(),
             ..NodeAddress::default()
         }),
-        role: role(node).into(),
+        role: contract_role(node.role()).into(),
         myself: node.has_flag("myself"),
         failing: node.has_flag("fail"),
         link_up: node.connected,
-        primary_node_id: node.primary.clone().unwrap_or_default(),
+        primary_node_id: node.primary.as_ref().map(ToString::to_string).unwrap_or_default(),
         config_epoch: node.config_epoch,
         slots: node
             .slots
+            .ranges()
             .iter()
             .map(|range| SlotRange { first: range.first.into(), last: range.last.into() })
             .collect(),
@@ -39,16 +40,8 @@ fn viewed(node: &ClusterNode, nodes: &ClusterNodes, own_shard: &str) -> ViewedNo
     }
 }
 
-fn role(node: &ClusterNode) -> Role {
-    match (node.has_flag("master"), node.has_flag("slave")) {
-        (true, _) => Role::Primary,
-        (_, true) => Role::Replica,
-        _ => Role::Unspecified,
-    }
-}
-
-fn moving(slot: &valkey::SlotMove) -> SlotMove {
-    SlotMove { slot: slot.slot.into(), other_node_id: slot.other.clone(), importing: slot.importing }
+fn moving(slot: &topology::SlotMove) -> SlotMove {
+    SlotMove { slot: slot.slot.into(), other_node_id: slot.other.to_string(), importing: slot.importing }
 }
 
 fn shares_shard(node: &ClusterNode, nodes: &ClusterNodes) -> bool {

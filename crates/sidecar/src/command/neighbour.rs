@@ -1,7 +1,8 @@
 //! Asking another node directly, before something is done that is only right if it is gone. IO.
 
 use std::{net::SocketAddr, time::Duration};
-use valkey::{Address, ClusterNode, ClusterNodes, Connection};
+use topology::{ClusterNode, ClusterNodes};
+use valkey::{Address, Connection};
 
 /// A node on a healthy network answers within a few milliseconds; one whose process is gone refuses at once.
 const PATIENCE: Duration = Duration::from_millis(400);

@@ -1,71 +1,45 @@
 //! Replicate: this node becomes a replica of another. It gives up what it holds, so it must hold nothing that is only here.
 
-use super::desk::{Desk, Stop, Work, myself};
-use crate::line::look::Look;
-use link::contract;
-use valkey::{ClusterNode, ClusterNodes};
+use super::execution::{Execution, Stop, Work};
+use link::contract::{self, Condition};
+use sidecar_rules::commands::{
+    Need,
+    replicate::{Held, check},
+};
+use topology::{ClusterNode, NodeId};
 
-pub async fn run(desk: &mut Desk<'_>, wanted: &contract::Replicate) -> Work {
-    let primary = wanted.primary_node_id.as_str();
-    if primary.is_empty() {
-        return Err(Stop::invalid("primary_node_id is empty"));
-    }
-    let look = desk.look().await?;
-    let nodes = look.nodes.as_ref().ok_or_else(|| Stop::Failed("this server is not in cluster mode".into()))?;
-    let myself = myself(nodes)?;
-    if myself.id == primary {
-        return Err(Stop::invalid("primary_node_id is this node itself"));
-    }
-    if myself.primary.as_deref() == Some(primary) {
+pub async fn run(execution: &mut Execution<'_>, wanted: &contract::Replicate) -> Work {
+    let primary = NodeId::new(&wanted.primary_node_id);
+    let server = execution.observe().await?;
+    let nodes = server.nodes.as_ref().ok_or_else(|| Stop::Failed("this server is not in cluster mode".into()))?;
+    let state = server.node_state(Condition::Unspecified);
+    let held = Held { keys: state.keys, link_up: state.primary_link_up };
+    if check(nodes, &primary, held)? == Need::Nothing {
         return Ok(false);
     }
-    check(&look, nodes, myself)?;
-    wait_for(desk, primary).await?;
-    follow(desk, primary).await
+    wait_for(execution, &primary).await?;
+    follow(execution, &primary).await
 }
 
 /// Nodes that have just met hear of each other within moments.
-async fn wait_for(desk: &Desk<'_>, primary: &str) -> Result<(), Stop> {
+async fn wait_for(execution: &Execution<'_>, primary: &NodeId) -> Result<(), Stop> {
     let known = |mut connection: valkey::Connection| {
-        let primary = primary.to_owned();
+        let primary = primary.clone();
         async move { Ok(connection.cluster_nodes().await?.find(&primary).is_some_and(ClusterNode::is_primary)) }
     };
-    desk.until(&format!("this node knows {primary} as a primary"), known).await
+    execution.until(&format!("this node knows {primary} as a primary"), known).await
 }
 
-async fn follow(desk: &mut Desk<'_>, primary: &str) -> Work {
-    desk.connect().await?.cluster_replicate(primary).await?;
-    desk.did(format!("CLUSTER REPLICATE {primary}"));
+async fn follow(execution: &mut Execution<'_>, primary: &NodeId) -> Work {
+    execution.connect().await?.cluster_replicate(primary).await?;
+    execution.did(format!("CLUSTER REPLICATE {primary}"));
     let follows = |mut connection: valkey::Connection| {
-        let primary = primary.to_owned();
+        let primary = primary.clone();
         async move {
             let nodes = connection.cluster_nodes().await?;
-            Ok(nodes.myself().is_some_and(|node| node.primary.as_deref() == Some(primary.as_str())))
+            Ok(nodes.myself().is_some_and(|node| node.primary.as_ref() == Some(&primary)))
         }
     };
-    desk.until("this node is a replica of it", follows).await?;
+    execution.until("this node is a replica of it", follows).await?;
     Ok(true)
-}
-
-fn check(look: &Look, nodes: &ClusterNodes, myself: &ClusterNode) -> Result<(), Stop> {
-    let keys = look.node_state(contract::Condition::Unspecified).keys;
-    if !myself.slots.is_empty() {
-        return Err(Stop::unsafe_because("this node serves slots: their data would be thrown away"));
-    }
-    match &myself.primary {
-        None if keys > 0 => {
-            Err(Stop::unsafe_because(format!("this node is a primary with {keys} keys that no other node may have")))
-        }
-        Some(former) if keys > 0 && !is_safe_with(nodes, look, former) => Err(Stop::unsafe_because(format!(
-            "this replica may hold the last copy of the slots of {former}, which cannot be reached"
-        ))),
-        _ => Ok(()),
-    }
-}
-
-/// A replica's keys are safe elsewhere while its primary is there, or when that serves no slots any more.
-fn is_safe_with(nodes: &ClusterNodes, look: &Look, primary: &str) -> bool {
-    let Some(node) = nodes.find(primary) else { return false };
-    let linked = look.info.text("master_link_status") == Some("up");
-    node.slots.is_empty() || (node.is_sound() && linked)
 }

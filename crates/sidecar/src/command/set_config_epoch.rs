@@ -1,28 +1,20 @@
-//! SetConfigEpoch: a new node gets an epoch of its own before it meets anybody.
+//! SetConfigEpoch: a new node gets an epoch of its own before it meets others.
 
-use super::desk::{Desk, Stop, Work};
+use super::execution::{Execution, Stop, Work};
 use link::contract;
+use sidecar_rules::commands::{Need, set_config_epoch};
 
-pub async fn run(desk: &mut Desk<'_>, wanted: &contract::SetConfigEpoch) -> Work {
+pub async fn run(execution: &mut Execution<'_>, wanted: &contract::SetConfigEpoch) -> Work {
     let epoch = wanted.config_epoch;
-    if epoch == 0 {
-        return Err(Stop::invalid("config_epoch is 0: epochs begin with 1"));
-    }
-    let look = desk.look().await?;
-    let cluster = look.cluster.ok_or_else(|| Stop::Failed("this server is not in cluster mode".into()))?;
-    if cluster.my_epoch == epoch {
+    let server = execution.observe().await?;
+    let cluster = server.cluster.ok_or_else(|| Stop::Failed("this server is not in cluster mode".into()))?;
+    if set_config_epoch::check(epoch, cluster.my_epoch, cluster.known_nodes)? == Need::Nothing {
         return Ok(false);
     }
-    if cluster.my_epoch != 0 || !cluster.is_alone() {
-        return Err(Stop::unsafe_because(format!(
-            "this node has epoch {} and knows {} nodes: only a node that is new and alone takes an epoch",
-            cluster.my_epoch, cluster.known_nodes
-        )));
-    }
-    desk.connect().await?.cluster_set_config_epoch(epoch).await?;
-    desk.did(format!("CLUSTER SET-CONFIG-EPOCH {epoch}"));
+    execution.connect().await?.cluster_set_config_epoch(epoch).await?;
+    execution.did(format!("CLUSTER SET-CONFIG-EPOCH {epoch}"));
     let taken =
         |mut connection: valkey::Connection| async move { Ok(connection.cluster_info().await?.my_epoch == epoch) };
-    desk.until("the epoch is in force", taken).await?;
+    execution.until("the epoch is in force", taken).await?;
     Ok(true)
 }

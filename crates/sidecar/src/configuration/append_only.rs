@@ -22,7 +22,7 @@ pub enum Progress {
     Settled,
     /// Switched on; the first append-only file is being written.
     WritingFirstFile,
-    /// Switched off; a snapshot that takes its place is being written.
+    /// Switched off; a snapshot that takes its data is being written.
     WritingSnapshot,
 }
 
@@ -30,12 +30,12 @@ pub enum Progress {
 pub enum SwitchError {
     #[error("{0}")]
     Call(#[from] CallError),
-    #[error("could not note that a snapshot took the place of the append-only files")]
+    #[error("could not note that a snapshot took the data of the append-only files")]
     Note(#[source] SaveRecord),
     #[error("could not retire the append-only files")]
     Retire(#[source] io::Error),
-    #[error("could not look at the data volume")]
-    Look(#[source] io::Error),
+    #[error("could not read the data volume")]
+    Read(#[source] io::Error),
 }
 
 /// A snapshot that failed, most likely for want of room, is not asked for again at once.
@@ -50,7 +50,7 @@ pub struct Switch {
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     at: Instant,
-    /// Identity of dump.rdb when the snapshot that takes the place of the append-only files was asked for.
+    /// Identity of dump.rdb when the snapshot that takes the data of the append-only files was asked for.
     before: Option<u64>,
 }
 
@@ -99,11 +99,11 @@ impl Switch {
         &mut self,
         connection: &mut Connection,
         info: &Info,
-        place: Place<'_>,
+        data: DataDirectory<'_>,
         wanted: bool,
     ) -> Result<Progress, SwitchError> {
-        let Place { data_dir, record } = place;
-        let (identity, files) = look(data_dir).await?;
+        let DataDirectory { path: data_dir, record } = data;
+        let (identity, files) = read(data_dir).await?;
         if !files && record.append_only_replaced {
             note(record, data_dir, false).await?;
         }
@@ -152,16 +152,16 @@ impl Switch {
 }
 
 /// The data directory and what is known about it.
-pub struct Place<'a> {
-    pub data_dir: &'a Path,
+pub struct DataDirectory<'a> {
+    pub path: &'a Path,
     pub record: &'a mut Record,
 }
 
 /// The snapshot's identity, and whether there are append-only files.
-async fn look(data_dir: &Path) -> Result<(Option<u64>, bool), SwitchError> {
+async fn read(data_dir: &Path) -> Result<(Option<u64>, bool), SwitchError> {
     let folder = data_dir.to_owned();
-    let look = move || (data_folder::snapshot_identity(&folder), DataFolder::look(&folder).append_only_files);
-    volume::work(look).await.map_err(SwitchError::Look)
+    let read = move || (data_folder::snapshot_identity(&folder), DataFolder::read(&folder).append_only_files);
+    volume::work(read).await.map_err(SwitchError::Read)
 }
 
 async fn note(record: &mut Record, data_dir: &Path, replaced: bool) -> Result<(), SwitchError> {

@@ -1,4 +1,4 @@
-//! What lies in the data directory, and what follows for the next start. IO to look, pure to decide.
+//! What lies in the data directory, and what follows for the next start. IO to read, pure to decide.
 //!
 //! Valkey with `appendonly yes` reads only the append-only files: with none there it starts empty, whatever dump.rdb
 //! holds, and its next save overwrites dump.rdb with nothing. With `appendonly no` it reads only dump.rdb, however old.
@@ -24,7 +24,7 @@ pub struct DataFolder {
 }
 
 impl DataFolder {
-    pub fn look(data_dir: &Path) -> Self {
+    pub fn read(data_dir: &Path) -> Self {
         Self { dump: data_dir.join(DUMP).exists(), append_only_files: data_dir.join(MANIFEST).exists() }
     }
 
@@ -88,9 +88,9 @@ mod tests {
     fn a_folder_without_manifest_holds_no_append_only_files() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join(DIRECTORY)).unwrap();
-        assert!(!DataFolder::look(folder.path()).append_only_files);
+        assert!(!DataFolder::read(folder.path()).append_only_files);
         fs::write(folder.path().join(MANIFEST), "").unwrap();
-        assert!(DataFolder::look(folder.path()).append_only_files);
+        assert!(DataFolder::read(folder.path()).append_only_files);
     }
 
     #[test]

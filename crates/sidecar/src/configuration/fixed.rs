@@ -22,7 +22,7 @@ pub fn parameters(pod: &PodArguments, settings: &NodeSettings, version: ValkeyVe
 fn place(pod: &PodArguments) -> Pairs {
     vec![
         ("port", pod.port.to_string()),
-        // There are no users yet: without this Valkey would serve nobody but its own pod.
+        // There are no users yet: without this Valkey would serve only its own pod.
         ("protected-mode", "no".into()),
         ("unixsocket", pod.socket().display().to_string()),
         ("unixsocketperm", "770".into()),

@@ -37,7 +37,7 @@ const TYPED: [&str; 8] = [
     "min-replicas-max-lag",
 ];
 
-/// What of the fixed parameters a running server lets anybody change.
+/// Those of the fixed parameters that a running server lets its users change.
 const HELD: [&str; 9] = [
     "port",
     "protected-mode",

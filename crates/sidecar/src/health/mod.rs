@@ -1,4 +1,4 @@
-//! What the pod's probes, Prometheus and people are told.
+//! What the pod's probes, Prometheus and people get to see.
 
 pub mod condition;
 pub mod disk;

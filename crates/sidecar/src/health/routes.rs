@@ -6,14 +6,10 @@ use super::{
     http::Response,
     metrics, observation,
 };
-use crate::{
-    arguments::RunArguments,
-    handover::{HandOver, Outcome},
-    line::terminating,
-    state::Shared,
-};
+use crate::{arguments::RunArguments, handover::HandOver, line::terminating, state::Shared};
 use api::names::probe;
 use serde_json::json;
+use sidecar_rules::handover::Outcome;
 use std::{sync::Arc, time::Duration};
 
 /// The volume is asked for metrics' sake only: a slow one must not make them late.
@@ -72,7 +68,7 @@ impl Routes {
 
     /// 200 in every case: the kubelet stops the container anyway, and a failed hook only adds a misleading Event.
     async fn pre_stop(&self) -> Response {
-        terminating::tell(&self.shared);
+        terminating::report(&self.shared);
         self.shared.gate.dismiss();
         let outcome = self.hand_over.run().await;
         *self.shared.lock().hand_overs.entry(outcome.name()).or_default() += 1;

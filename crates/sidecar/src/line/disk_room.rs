@@ -1,11 +1,11 @@
-//! When a filling volume is worth a word. Pure.
+//! When a filling volume is reported. Pure.
 
 use crate::health::disk::Disk;
 
-/// Told below a tenth, and again only after a seventh was free in between: a volume at the edge is one event.
+/// Reported below a tenth, and again only after a seventh was free in between: a volume at the edge is one event.
 #[derive(Debug, Default)]
 pub struct DiskRoom {
-    told: bool,
+    reported: bool,
 }
 
 impl DiskRoom {
@@ -13,10 +13,10 @@ impl DiskRoom {
     pub fn is_filling(&mut self, disk: Disk) -> bool {
         let filling = disk.available < disk.total / 10;
         if disk.available > disk.total / 7 {
-            self.told = false;
+            self.reported = false;
         }
-        let news = filling && !self.told;
-        self.told |= filling;
+        let news = filling && !self.reported;
+        self.reported |= filling;
         news
     }
 }
@@ -26,9 +26,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_volume_at_the_edge_is_told_of_once_until_it_has_recovered() {
+    fn a_volume_at_the_edge_is_reported_of_once_until_it_has_recovered() {
         let mut room = DiskRoom::default();
-        let told = [50, 9, 11, 9, 8, 20, 9].map(|available| room.is_filling(Disk { total: 100, available }));
-        assert_eq!(told, [false, true, false, false, false, false, true]);
+        let reported = [50, 9, 11, 9, 8, 20, 9].map(|available| room.is_filling(Disk { total: 100, available }));
+        assert_eq!(reported, [false, true, false, false, false, false, true]);
     }
 }

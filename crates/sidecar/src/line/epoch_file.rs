@@ -103,7 +103,7 @@ fn load(path: &Path, cluster_uid: &str) -> io::Result<u64> {
         Ok(remembered) if remembered.cluster_uid == cluster_uid => Ok(remembered.epoch),
         Ok(_) => Ok(0),
         Err(error) => {
-            // Refusing everybody for ever would be worse: the next leader's word restores the memory.
+            // Refusing every leader for ever would be worse: the next leader's epoch restores the file.
             tracing::warn!(path = %path.display(), %error, "the remembered epoch is damaged; starting anew");
             Ok(0)
         }
@@ -114,17 +114,17 @@ fn load(path: &Path, cluster_uid: &str) -> io::Result<u64> {
 mod tests {
     use super::*;
 
-    struct Places {
+    struct Folders {
         data: tempfile::TempDir,
         run: tempfile::TempDir,
         shared: Shared,
     }
 
-    fn places() -> Places {
-        Places { data: tempfile::tempdir().unwrap(), run: tempfile::tempdir().unwrap(), shared: Shared::default() }
+    fn folders() -> Folders {
+        Folders { data: tempfile::tempdir().unwrap(), run: tempfile::tempdir().unwrap(), shared: Shared::default() }
     }
 
-    impl Places {
+    impl Folders {
         fn file(&self) -> EpochFile {
             EpochFile::new(self.data.path(), self.run.path(), self.shared.clone())
         }
@@ -143,30 +143,30 @@ mod tests {
 
     #[test]
     fn an_epoch_survives_and_belongs_to_its_cluster() {
-        let places = places();
-        assert_eq!(places.file().load("one").unwrap(), 0);
-        assert_eq!(places.file().store("one", 7).unwrap(), Kept::ForGood);
-        let again = places.file();
+        let folders = folders();
+        assert_eq!(folders.file().load("one").unwrap(), 0);
+        assert_eq!(folders.file().store("one", 7).unwrap(), Kept::ForGood);
+        let again = folders.file();
         assert_eq!((again.load("one").unwrap(), again.load("another").unwrap()), (7, 0));
     }
 
     #[test]
     fn while_the_volume_is_full_the_pods_memory_keeps_the_epoch_and_status_says_so() {
-        let places = places();
-        places.file().store("one", 7).unwrap();
-        let blocked = places.fill();
-        assert_eq!(places.file().store("one", 8).unwrap(), Kept::WhileThePodLives);
-        assert_eq!(places.file().load("one").unwrap(), 8, "a restarted sidecar knows it");
-        assert!(places.problem().is_some_and(|problem| problem.ends_with("kept in the pod's memory until it can be")));
+        let folders = folders();
+        folders.file().store("one", 7).unwrap();
+        let blocked = folders.fill();
+        assert_eq!(folders.file().store("one", 8).unwrap(), Kept::WhileThePodLives);
+        assert_eq!(folders.file().load("one").unwrap(), 8, "a restarted sidecar knows it");
+        assert!(folders.problem().is_some_and(|problem| problem.ends_with("kept in the pod's memory until it can be")));
         fs::remove_dir(blocked).unwrap();
-        assert_eq!(places.file().store("one", 8).unwrap(), Kept::ForGood);
-        assert_eq!(places.problem(), None);
+        assert_eq!(folders.file().store("one", 8).unwrap(), Kept::ForGood);
+        assert_eq!(folders.problem(), None);
     }
 
     #[test]
     fn a_volume_that_hangs_is_waited_for_once() {
-        let places = places();
-        let file = places.file();
+        let folders = folders();
+        let file = folders.file();
         let hanging = file.volume.with_extension("tmp");
         let mode = rustix::fs::Mode::from_raw_mode(0o600);
         rustix::fs::mknodat(rustix::fs::CWD, &hanging, rustix::fs::FileType::Fifo, mode, 0).unwrap();
@@ -174,23 +174,23 @@ mod tests {
         let began = std::time::Instant::now();
         assert_eq!(file.store("one", 9).unwrap(), Kept::WhileThePodLives);
         assert!(began.elapsed() < LONGEST_WRITE / 2);
-        assert_eq!(places.file().load("one").unwrap(), 9);
+        assert_eq!(folders.file().load("one").unwrap(), 9);
         drop(fs::File::open(hanging).unwrap());
     }
 
     #[test]
     fn what_can_be_kept_nowhere_is_an_error() {
-        let places = places();
-        places.fill();
-        fs::create_dir(places.run.path().join(FILE)).unwrap();
-        assert!(places.file().store("one", 8).is_err());
-        assert!(places.problem().is_some_and(|problem| problem.ends_with("kept nowhere")));
+        let folders = folders();
+        folders.fill();
+        fs::create_dir(folders.run.path().join(FILE)).unwrap();
+        assert!(folders.file().store("one", 8).is_err());
+        assert!(folders.problem().is_some_and(|problem| problem.ends_with("kept nowhere")));
     }
 
     #[test]
     fn a_damaged_memory_starts_anew_and_an_unreadable_one_is_an_error() {
-        let places = places();
-        let file = places.file();
+        let folders = folders();
+        let file = folders.file();
         fs::write(&file.volume, "{\"clusterUid\":\"one\",").unwrap();
         assert_eq!(file.load("one").unwrap(), 0);
         fs::remove_file(&file.volume).unwrap();

@@ -1,16 +1,16 @@
-//! The sidecar's end of the line to the operator: what it shows, what it tells, what it remembers. IO; `main` starts
-//! `keeper` and `watch`. The connection itself is `link::client`.
+//! The sidecar's end of the line to the operator: what it shows, what it reports, what it remembers. IO; `main` starts
+//! `manager` and `watch`. The connection itself is `link::client`.
 
+mod config;
 mod disk_room;
 mod epoch_file;
-mod essence;
 pub mod heartbeat;
-pub mod keeper;
-pub mod look;
+pub mod manager;
 mod mounted_files;
 mod near_expiry;
 mod node;
-mod place;
+pub mod server_state;
+mod significant_state;
 mod slots_digest;
 pub mod status;
 pub mod terminating;

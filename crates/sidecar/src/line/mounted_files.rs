@@ -1,21 +1,22 @@
-//! The certificate, its key and the trusted roots, from the folder where the kubelet mounts their Secret. IO; one task looks
+//! The certificate, its key and the trusted roots, from the folder where the kubelet mounts their Secret. IO; one task checks
 //! once a second. What cannot be used leaves the last good set in force.
 
 use crate::settings::{self, Stamp};
 use api::names::certificate_file as file;
 use futures::{FutureExt, future::BoxFuture};
 use link::{Credentials, CredentialsError, Current, IdentitySource};
+use parking_lot::Mutex;
 use pki::SpiffeId;
 use std::{
     fs, io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 use tokio::{sync::watch, task::JoinHandle};
 use zeroize::Zeroizing;
 
-const LOOK: Duration = Duration::from_secs(1);
+const INTERVAL: Duration = Duration::from_secs(1);
 /// The kubelet's link to the files of one revision of the Secret.
 const REVISION_LINK: &str = "..data";
 
@@ -67,7 +68,7 @@ impl IdentitySource for MountedFiles {
     }
 
     fn problem(&self) -> Option<String> {
-        self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.problem.lock().clone()
     }
 }
 
@@ -89,12 +90,12 @@ struct Reader {
 impl Reader {
     async fn run(mut self) {
         loop {
-            self.look();
-            tokio::time::sleep(LOOK).await;
+            self.check();
+            tokio::time::sleep(INTERVAL).await;
         }
     }
 
-    fn look(&mut self) {
+    fn check(&mut self) {
         let now = revision(&self.folder);
         if self.seen.as_ref() == Some(&now) {
             return;
@@ -130,7 +131,7 @@ impl Reader {
     }
 
     fn note(&self, problem: Option<String>) {
-        let mut noted = self.problem.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut noted = self.problem.lock();
         if let Some(problem) = problem.as_ref().filter(|problem| noted.as_ref() != Some(problem)) {
             let kept = self.given.is_some();
             tracing::warn!(problem, last_good_stays = kept, "no good certificate for the line to the operator");

@@ -94,8 +94,8 @@ fn what_could_not_be_read_for_a_moment_is_read_again_without_a_new_revision() {
     let mut reader = Reader { folder, expected, seen: None, given: None, announce, problem: Arc::default() };
     let broken = ReadIdentity::Read { path: "tls.key".into(), source: io::Error::from_raw_os_error(5) };
     reader.take(revision(&reader.folder), Err(broken));
-    assert!(reader.problem.lock().unwrap().as_ref().unwrap().contains("tls.key"));
-    reader.look();
-    assert!(ready.borrow().is_some() && reader.problem.lock().unwrap().is_none());
+    assert!(reader.problem.lock().as_ref().unwrap().contains("tls.key"));
+    reader.check();
+    assert!(ready.borrow().is_some() && reader.problem.lock().is_none());
     assert!(reader.seen.is_some(), "and it is not read a third time");
 }

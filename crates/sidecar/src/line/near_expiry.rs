@@ -11,7 +11,7 @@ const PURPOSE: &str = "mtls";
 
 #[derive(Debug, Default)]
 pub struct NearExpiry {
-    told: String,
+    reported: String,
 }
 
 impl NearExpiry {
@@ -21,10 +21,10 @@ impl NearExpiry {
         // Certificates are dated back by as much as clocks may differ; that is no part of their life.
         let issued = certificate.issued.as_second().saturating_add(SKEW.as_secs().cast_signed());
         let near = expires.saturating_sub(now.as_second()) < expires.saturating_sub(issued) / TENTH;
-        if !near || self.told == certificate.thumbprint {
+        if !near || self.reported == certificate.thumbprint {
             return None;
         }
-        self.told.clone_from(&certificate.thumbprint);
+        self.reported.clone_from(&certificate.thumbprint);
         let expires_unix_seconds = u64::try_from(expires).unwrap_or_default();
         Some(CertificateNearExpiry { purpose: PURPOSE.to_owned(), expires_unix_seconds })
     }

@@ -1,8 +1,8 @@
-//! This pod on the line: who speaks, its token, its heartbeat, its obedience. IO.
+//! This pod on the line: its name and token, its heartbeat, and the commands it executes. IO.
 
 use super::{
     heartbeat,
-    look::{self, Look},
+    server_state::{self, ServerState},
 };
 use crate::{arguments::RunArguments, command, health::observation, state::Shared};
 use link::{
@@ -20,22 +20,22 @@ pub struct LineNode {
 }
 
 impl LineNode {
-    async fn look(&self) -> Result<Look, CallError> {
+    async fn read_server(&self) -> Result<ServerState, CallError> {
         let address = Address::Unix(self.arguments.pod.socket());
-        look::look(&mut Connection::open(&address, self.arguments.probe_deadline).await?).await
+        server_state::read(&mut Connection::open(&address, self.arguments.probe_deadline).await?).await
     }
 
     async fn beat(&self) -> HeartbeatRequest {
         let pod = &self.arguments.pod;
         let observed = observation::observe(&pod.socket(), &pod.data_dir, self.arguments.probe_deadline).await;
         let kind = self.shared.judge(&observed).kind;
-        let look = if kind.is_alive() { self.look().await.ok() } else { None };
+        let server = if kind.is_alive() { self.read_server().await.ok() } else { None };
         let condition = heartbeat::condition(kind);
-        let node = look.as_ref().map_or_else(|| heartbeat::silent(condition), |look| look.node_state(condition));
+        let node = server.as_ref().map_or_else(|| heartbeat::silent(condition), |server| server.node_state(condition));
         let state = self.shared.lock();
         HeartbeatRequest {
             node: Some(node),
-            view: look.as_ref().and_then(Look::cluster_view),
+            view: server.as_ref().and_then(ServerState::cluster_view),
             revisions: Some(heartbeat::revisions(&state)),
             volume: observed.disk.map(heartbeat::volume),
             boot: state.boot.clone(),
@@ -49,7 +49,7 @@ impl Node for LineNode {
         self.sender.clone()
     }
 
-    /// From memory, not from a disk: reading it holds nobody up.
+    /// From memory, not from a disk: reading it does not block.
     async fn token(&self) -> io::Result<Zeroizing<String>> {
         fs::read_to_string(&self.arguments.line_token).map(Zeroizing::new)
     }

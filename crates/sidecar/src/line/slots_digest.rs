@@ -2,7 +2,7 @@
 //! ordered or cut into ranges.
 
 use sha2::{Digest, Sha256};
-use valkey::ClusterNodes;
+use topology::ClusterNodes;
 
 /// SHA-256 over `<first>-<last> <node id>\n` for every longest run of slots with one owner, in the order of slots.
 pub fn slots_digest(nodes: &ClusterNodes) -> Vec<u8> {
@@ -14,7 +14,10 @@ pub fn slots_digest(nodes: &ClusterNodes) -> Vec<u8> {
 }
 
 fn runs(nodes: &ClusterNodes) -> Vec<(u16, u16, &str)> {
-    let owned = nodes.0.iter().flat_map(|node| node.slots.iter().map(|range| (range.first, range.last, &*node.id)));
+    let owned = nodes
+        .0
+        .iter()
+        .flat_map(|node| node.slots.ranges().iter().map(|range| (range.first, range.last, node.id.as_str())));
     let mut ranges: Vec<_> = owned.collect();
     ranges.sort_unstable();
     let mut runs: Vec<(u16, u16, &str)> = Vec::with_capacity(ranges.len());

@@ -1,4 +1,4 @@
-//! What /status and /metrics show of the line. Pure data; the keeper writes it.
+//! What /status and /metrics show of the line. Pure data; the line manager writes it.
 
 use jiff::Timestamp;
 use link::{Credentials, client::LineState};

@@ -3,7 +3,7 @@
 use crate::pod::{Pod, eventually};
 use std::time::{Duration, Instant};
 use valkey::{
-    Connection, Role,
+    Connection,
     testing::{ServerVersion, TestServer},
 };
 
@@ -84,7 +84,7 @@ impl Cluster {
 
     pub async fn role(&self, pod: usize) -> Option<bool> {
         let mut connection = try_connect(&self.pods[pod]).await?;
-        connection.role().await.ok().map(|role| matches!(role, Role::Primary { .. }))
+        connection.role().await.ok().map(|role| role == topology::Role::Primary)
     }
 
     pub async fn wait_role(&self, pod: usize, primary: bool) {

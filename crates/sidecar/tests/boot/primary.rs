@@ -157,7 +157,7 @@ async fn a_killed_primary_waits_for_a_replica_that_everybody_was_made_to_forget(
         let replica = cluster.pods[SHARDS].connect().await.cluster_my_id().await.unwrap();
         // Told to all at once: what one forgets, another would tell it again.
         for pod in cluster.pods.iter().enumerate().filter(|(index, _)| *index != SHARDS).map(|(_, pod)| pod) {
-            pod.connect().await.call(&["CLUSTER", "FORGET", &replica]).await.unwrap();
+            pod.connect().await.cluster_forget(&replica).await.unwrap();
         }
         cluster.kill(0);
         cluster.launch(0);

@@ -59,8 +59,8 @@ impl Pair {
     }
 
     fn session(&self) -> Session {
-        self.operator.told.stay_connected.store(true, Ordering::Relaxed);
-        self.pod.wait_for("a held call", |_| self.operator.summon());
+        self.operator.received.stay_connected.store(true, Ordering::Relaxed);
+        self.pod.wait_for("a held call", |_| self.operator.wake());
         self.operator.sessions.recv_timeout(DEADLINE).unwrap()
     }
 }
@@ -77,7 +77,7 @@ fn the_first_heartbeat_comes_at_once_and_tells_all_there_is() {
         pair.pod.start_sidecar(&[]);
         pair.pod.wait_for("a first heartbeat", |_| pair.operator.beats() > 0);
         // Another may have followed at once.
-        let first = pair.operator.told.beats.lock().unwrap()[0].1.clone();
+        let first = pair.operator.received.beats.lock().unwrap()[0].1.clone();
         assert!(started.elapsed() < PATIENCE, "it took {:?}", started.elapsed());
         assert_eq!(first.cause(), HeartbeatCause::Connected);
         pair.pod.start_server();
@@ -117,7 +117,7 @@ fn a_killed_valkey_is_reported_within_a_second_and_its_return_too() {
         let before = pair.operator.beats();
         pair.pod.start_server();
         pair.pod.wait_for("another heartbeat of a ready node", |_| {
-            pair.operator.told.beats.lock().unwrap().iter().skip(before).any(|(_, beat)| ready(beat))
+            pair.operator.received.beats.lock().unwrap().iter().skip(before).any(|(_, beat)| ready(beat))
         });
     }
 }
@@ -213,6 +213,6 @@ fn a_changed_role_is_reported_and_the_next_heartbeat_names_the_primary() {
         let replica =
             |beat: &contract::HeartbeatRequest| node(beat).role() == Role::Replica && node(beat).primary_link_up;
         let beat = pair.operator.wait_beat(&pair.pod, "a heartbeat of a replica in sync", replica);
-        assert_eq!(node(&beat).primary_node_id, primary);
+        assert_eq!(node(&beat).primary_node_id, primary.to_string());
     }
 }

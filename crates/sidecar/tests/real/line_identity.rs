@@ -40,7 +40,7 @@ fn new_certificates_are_taken_up_with_no_failed_call_and_no_gap() {
             line["connectionCertificate"] == leaf
         });
         assert_eq!(pair.line()["certificate"]["thumbprint"], leaf);
-        let shown = pair.operator.told.beats.lock().unwrap().last().map(|(sidecar, _)| sidecar.certificate.clone());
+        let shown = pair.operator.received.beats.lock().unwrap().last().map(|(sidecar, _)| sidecar.certificate.clone());
         assert_eq!(shown.unwrap().thumbprint.to_string(), leaf);
     }
     assert!(pair.operator.refusals().is_empty(), "{:?}", pair.operator.refusals());
@@ -53,7 +53,7 @@ fn a_broken_certificate_leaves_the_last_good_one_and_the_line_in_force() {
     pair.installation.swap(&pair.pod, &[("tls.crt", "nonsense"), ("tls.key", "nonsense"), ("ca.crt", "nonsense")]);
     pair.pod.wait_for("the problem in /status", |_| pair.line()["certificateProblem"].is_string());
     let beats = pair.operator.beats();
-    pair.pod.wait_for("a held call", |_| pair.operator.summon());
+    pair.pod.wait_for("a held call", |_| pair.operator.wake());
     pair.pod.wait_for("a heartbeat all the same", |_| pair.operator.beats() > beats);
     assert_eq!(pair.line()["certificate"]["thumbprint"], before);
     assert!(!pair.pod.log().contains("PRIVATE KEY"));

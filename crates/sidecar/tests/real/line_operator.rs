@@ -1,4 +1,4 @@
-//! An operator for the tests: the real server of the line around a logic that only notes what it is told.
+//! An operator for the tests: the real server of the line around a logic that only records what it receives.
 
 use crate::{
     installation::SYSTEM,
@@ -10,7 +10,7 @@ use link::{
     contract::{HeartbeatRequest, ReportRequest, report_request::Event},
     server::{
         Attention, Leadership, Limits, Meter, Operator, PodProof, ProofError, ProvenPod, Refusal, Server, ServerParts,
-        Session, Sidecar, Summons,
+        Session, Sidecar, Wakeups,
     },
 };
 use std::{
@@ -25,7 +25,7 @@ use std::{
 use tokio::{net::TcpListener, runtime::Runtime, sync::watch};
 
 #[derive(Default)]
-pub struct Told {
+pub struct TestOperator {
     pub beats: Mutex<Vec<(Sidecar, HeartbeatRequest)>>,
     pub reports: Mutex<Vec<(Instant, ReportRequest)>>,
     pub refusals: Mutex<Vec<String>>,
@@ -33,7 +33,7 @@ pub struct Told {
     sessions: Mutex<Option<mpsc::Sender<Session>>>,
 }
 
-impl Operator for Told {
+impl Operator for TestOperator {
     async fn heartbeat(&self, sidecar: &Sidecar, beat: HeartbeatRequest) -> Attention {
         self.beats.lock().unwrap().push((sidecar.clone(), beat));
         let stay_connected = self.stay_connected.load(Ordering::Relaxed);
@@ -54,7 +54,7 @@ impl Operator for Told {
     fn disconnected(&self, _: &Sidecar) {}
 }
 
-impl Meter for Told {
+impl Meter for TestOperator {
     fn refused(&self, refusal: &Refusal) {
         self.refusals.lock().unwrap().push(refusal.to_string());
     }
@@ -87,11 +87,11 @@ impl PodProof for Tokens {
 
 pub struct RunningOperator {
     pub address: SocketAddr,
-    pub told: Arc<Told>,
+    pub received: Arc<TestOperator>,
     pub leadership: watch::Sender<Leadership>,
     pub runtime: Runtime,
     pub sessions: mpsc::Receiver<Session>,
-    summons: Summons,
+    wakeups: Wakeups,
 }
 
 impl RunningOperator {
@@ -104,24 +104,24 @@ impl RunningOperator {
         let listener = runtime.block_on(TcpListener::bind(address)).unwrap();
         let address = listener.local_addr().unwrap();
         let (sender, sessions) = mpsc::channel();
-        let told = Arc::new(Told { sessions: Mutex::new(Some(sender)), ..Told::default() });
+        let received = Arc::new(TestOperator { sessions: Mutex::new(Some(sender)), ..TestOperator::default() });
         let leadership = watch::Sender::new(Leadership::Leader { epoch: 1 });
         let (credentials, current) = watch::channel(Arc::new(shown));
         let server = Server::new(ServerParts {
-            operator: told.clone(),
+            operator: received.clone(),
             proof: Arc::new(Tokens),
-            meter: told.clone(),
+            meter: received.clone(),
             limits: Limits::default(),
             credentials: current,
             leadership: leadership.subscribe(),
         });
         let server = server.unwrap();
-        let summons = server.summons();
+        let wakeups = server.wakeups();
         runtime.spawn(async move {
             let _credentials = credentials;
             server.run(listener, std::future::pending()).await;
         });
-        Self { address, told, leadership, runtime, sessions, summons }
+        Self { address, received, leadership, runtime, sessions, wakeups }
     }
 
     /// What the settings of a pod say of this operator.
@@ -135,21 +135,21 @@ impl RunningOperator {
     }
 
     /// Asks for a heartbeat now; false when the pod does not wait for it yet.
-    pub fn summon(&self) -> bool {
-        self.summons.summon(POD_UID)
+    pub fn wake(&self) -> bool {
+        self.wakeups.wake(POD_UID)
     }
 
     pub fn beats(&self) -> usize {
-        self.told.beats.lock().unwrap().len()
+        self.received.beats.lock().unwrap().len()
     }
 
     pub fn refusals(&self) -> Vec<String> {
-        self.told.refusals.lock().unwrap().clone()
+        self.received.refusals.lock().unwrap().clone()
     }
 
     pub fn wait_beat(&self, pod: &Pod, what: &str, wanted: impl Fn(&HeartbeatRequest) -> bool) -> HeartbeatRequest {
         let find =
-            || self.told.beats.lock().unwrap().iter().rev().map(|(_, beat)| beat.clone()).find(|beat| wanted(beat));
+            || self.received.beats.lock().unwrap().iter().rev().map(|(_, beat)| beat.clone()).find(|beat| wanted(beat));
         pod.wait_for(what, |_| find().is_some());
         find().unwrap()
     }
@@ -158,7 +158,7 @@ impl RunningOperator {
     pub fn wait_report(&self, pod: &Pod, what: &str, wanted: impl Fn(&Event) -> bool) -> (Instant, Event) {
         let until = Instant::now() + DEADLINE;
         loop {
-            let reports = self.told.reports.lock().unwrap().clone();
+            let reports = self.received.reports.lock().unwrap().clone();
             let mut events = reports.into_iter().filter_map(|(at, report)| Some((at, report.event?)));
             if let Some(found) = events.find(|(_, event)| wanted(event)) {
                 return found;

@@ -19,9 +19,9 @@ fn a_killed_primary_process_is_succeeded_within_half_a_second_and_loses_nothing(
 }
 
 #[test]
-fn a_killed_primary_without_volumes_never_comes_back_empty() -> Outcome {
+fn a_killed_primary_whose_data_is_gone_never_comes_back_empty() -> Outcome {
     for seed in 0..5 {
-        let mut stage = formed(seed, &[Setup { persistent: false, ..Setup::default() }])?;
+        let mut stage = formed(seed, &[Setup { persistent: false, saves: false, ..Setup::default() }])?;
         let keys = stage.world.acknowledged.len();
         let dead = primary_of(&stage, 1);
         stage.note("the primary's process is killed; its data is gone");
@@ -36,8 +36,22 @@ fn a_killed_primary_without_volumes_never_comes_back_empty() -> Outcome {
 }
 
 #[test]
+fn an_empty_dir_outlives_the_containers_of_its_pod_and_ends_with_the_pod() -> Outcome {
+    let mut stage = formed(18, &[Setup { persistent: false, replicas: 0, ..Setup::default() }])?;
+    let (killed, replaced) = (primary_of(&stage, 0), primary_of(&stage, 1));
+    let keys = |stage: &Stage, pod: &str| stage.world.node(pod).map(|node| node.keys.len());
+    let before = keys(&stage, &killed);
+    stage.world.kill(&killed);
+    stage.world.replace(&replaced, 300);
+    stage.run(1_000)?;
+    assert!(before > Some(0));
+    assert_eq!((keys(&stage, &killed), keys(&stage, &replaced)), (before, Some(0)));
+    Ok(())
+}
+
+#[test]
 fn with_the_operator_gone_the_cluster_fails_over_alone() -> Outcome {
-    let mut stage = formed(11, &[Setup { persistent: false, ..Setup::default() }])?;
+    let mut stage = formed(11, &[Setup { persistent: false, saves: false, ..Setup::default() }])?;
     let dead = primary_of(&stage, 2);
     let mut operator = stage.operators.remove(0);
     stage.world.kill(&dead);
@@ -97,7 +111,7 @@ fn a_lost_kubernetes_node_is_survived_and_its_pods_heal_when_it_is_back() -> Out
 
 #[test]
 fn without_a_majority_nothing_is_taken_over_and_the_reason_says_what_to_do() -> Outcome {
-    let mut stage = formed(15, &[Setup { persistent: false, kubernetes_nodes: 6, ..Setup::default() }])?;
+    let mut stage = formed(15, &[Setup { persistent: false, saves: false, kubernetes_nodes: 6, ..Setup::default() }])?;
     let dead: Vec<String> = stage.world.primaries().into_iter().take(2).collect();
     stage.note("two of three primaries are killed; their data is gone");
     dead.iter().for_each(|pod| stage.world.kill(pod));
@@ -117,9 +131,9 @@ fn two_of_three_primaries_killed_with_their_data_on_disk_come_back_by_themselves
 
 #[test]
 fn the_operator_may_die_after_any_step_of_a_failover() -> Outcome {
-    for persistent in [true, false] {
+    for (persistent, saves) in [(true, true), (false, true), (false, false)] {
         for step in 1..6 {
-            let mut stage: Stage = formed(17, &[Setup { persistent, ..Setup::default() }])?;
+            let mut stage: Stage = formed(17, &[Setup { persistent, saves, ..Setup::default() }])?;
             stage.operators[0].killed_after = Some(stage.operators[0].acted + step);
             stage.operators[0].faults = Faults { lost_answer: 3, delay: 300, ..Faults::default() };
             let dead = primary_of(&stage, 0);

@@ -30,13 +30,13 @@ use zeroize::Zeroizing;
 
 /// Counts what comes.
 #[derive(Default)]
-struct Desk {
+struct CountingOperator {
     beats: AtomicUsize,
     disconnected: AtomicUsize,
     refusals: Mutex<Vec<String>>,
 }
 
-impl Operator for Desk {
+impl Operator for CountingOperator {
     async fn heartbeat(&self, _: &Sidecar, _: HeartbeatRequest) -> Attention {
         self.beats.fetch_add(1, Ordering::Relaxed);
         Attention { next_heartbeat: Duration::from_millis(200), stay_connected: false }
@@ -51,7 +51,7 @@ impl Operator for Desk {
     }
 }
 
-impl Meter for Desk {
+impl Meter for CountingOperator {
     fn refused(&self, refusal: &Refusal) {
         self.refusals.lock().unwrap().push(refusal.reason().to_owned());
     }
@@ -77,7 +77,7 @@ impl PodProof for AnyToken {
 
 pub struct OperatorEnd {
     pub address: SocketAddr,
-    desk: Arc<Desk>,
+    operator: Arc<CountingOperator>,
     _leads: watch::Sender<Leadership>,
     task: JoinHandle<()>,
 }
@@ -86,29 +86,30 @@ impl OperatorEnd {
     pub async fn start(credentials: Current) -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
-        let (desk, leads) = (Arc::new(Desk::default()), watch::Sender::new(Leadership::Leader { epoch: 1 }));
+        let (operator, leads) =
+            (Arc::new(CountingOperator::default()), watch::Sender::new(Leadership::Leader { epoch: 1 }));
         let server = Server::new(ServerParts {
-            operator: desk.clone(),
+            operator: operator.clone(),
             proof: Arc::new(AnyToken),
-            meter: desk.clone(),
+            meter: operator.clone(),
             limits: Limits::default(),
             credentials,
             leadership: leads.subscribe(),
         })?;
         let task = tokio::spawn(server.run(listener, futures::future::pending()));
-        Ok(Self { address, desk, _leads: leads, task })
+        Ok(Self { address, operator, _leads: leads, task })
     }
 
     pub fn beats(&self) -> usize {
-        self.desk.beats.load(Ordering::Relaxed)
+        self.operator.beats.load(Ordering::Relaxed)
     }
 
     pub fn disconnected(&self) -> usize {
-        self.desk.disconnected.load(Ordering::Relaxed)
+        self.operator.disconnected.load(Ordering::Relaxed)
     }
 
     pub fn refusals(&self) -> Vec<String> {
-        self.desk.refusals.lock().unwrap().clone()
+        self.operator.refusals.lock().unwrap().clone()
     }
 }
 

@@ -71,7 +71,7 @@ impl Node {
     }
 
     pub async fn id(&self) -> String {
-        self.server.connect().await.unwrap().cluster_my_id().await.unwrap()
+        self.server.connect().await.unwrap().cluster_my_id().await.unwrap().to_string()
     }
 
     pub async fn view(&self) -> FullView {

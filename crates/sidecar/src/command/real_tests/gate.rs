@@ -1,9 +1,9 @@
 use super::cluster::{DEADLINE, eventually};
 use crate::{
-    boot::{Complaints, Keeper, Places},
+    boot::{BootGuard, BootPaths, ErrorLog},
     command::{Context, execute},
+    process::ProcessMonitor,
     state::Shared,
-    vigil::Vigil,
 };
 use link::{
     client::Order,
@@ -50,25 +50,25 @@ impl Waiting {
     }
 
     async fn id(&self) -> String {
-        self.server.connect().await.unwrap().cluster_my_id().await.unwrap()
+        self.server.connect().await.unwrap().cluster_my_id().await.unwrap().to_string()
     }
 }
 
 /// The agent's part, which renders again whenever it is asked to, is played by a loop.
 fn keep(shared: &Shared, socket: PathBuf, folder: PathBuf) {
-    let vigil = Vigil::new(socket);
-    let places = Places { fifo: folder.join("valkey.conf"), conf: folder.join("rendered.conf"), data_dir: folder };
-    let keeper = Keeper {
-        places,
+    let monitor = ProcessMonitor::new(socket);
+    let paths = BootPaths { fifo: folder.join("valkey.conf"), conf: folder.join("rendered.conf"), data_dir: folder };
+    let guard = BootGuard {
+        paths,
         gate: shared.gate.clone(),
         shared: shared.clone(),
-        sight: vigil.sight(),
+        process: monitor.watch(),
         patience: Duration::from_millis(100),
         version: None,
-        complaints: Complaints::default(),
+        errors: ErrorLog::default(),
     };
-    tokio::spawn(vigil.run());
-    tokio::spawn(keeper.run());
+    tokio::spawn(monitor.run());
+    tokio::spawn(guard.run());
     let shared = shared.clone();
     tokio::spawn(async move {
         loop {

@@ -1,8 +1,8 @@
-//! What one of the others said when asked about this node. Pure.
+//! What a peer answered when it was asked about this node. Pure.
 
 use super::past::PastNode;
-use std::time::{Duration, SystemTime};
-use valkey::{ClusterNode, ClusterNodes, Info};
+use std::time::SystemTime;
+use topology::{ClusterNode, ClusterNodes};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerAnswer {
@@ -31,56 +31,60 @@ pub struct Copy {
 pub enum Followed {
     /// It has been restarted since, and has only what its own disk had.
     Never,
-    /// Its link was lost then, by this node's clock: what this node wrote later it does not have.
+    /// Its link was lost then, by this node's clock: it does not have what this node wrote later.
     Until(SystemTime),
     /// Its link is up.
     Still,
 }
 
+/// What the peer says of its own data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CopyState {
+    pub loading: bool,
+    pub keys: u64,
+    pub link_up: bool,
+    /// When the link to its primary was lost, by this node's clock; `None` when it had none in this run.
+    pub link_lost: Option<SystemTime>,
+}
+
 impl PeerAnswer {
-    /// `now` is when it was given.
-    pub fn of(past: &PastNode, view: &ClusterNodes, info: &Info, keys: u64, now: SystemTime) -> Self {
-        let copy = is_copy(past, view, info).then(|| Copy { keys, followed: followed(info, now) });
+    pub fn of(past: &PastNode, view: &ClusterNodes, state: CopyState) -> Self {
+        let follows = view.myself().is_some_and(|peer| peer.primary.as_ref() == Some(&past.id));
+        let copy = (follows && !state.loading).then(|| Copy { keys: state.keys, followed: followed(state) });
         Self { successor: successor(past, view), copy }
     }
 }
 
 /// Another node serves every slot of this one, under a later vote. A view that is merely old shows owners of lower epochs;
-/// but a node that was a replica of this one to the end and now serves the slots itself has been voted for since.
+/// but a node that was a replica of this one to the end and now serves the slots itself has won a vote since.
 fn successor(past: &PastNode, view: &ClusterNodes) -> Option<Successor> {
-    let owners = past.slots.iter().flat_map(|range| range.slots()).map(|slot| view.owner_of(slot));
+    let owners = past.slots.iter().map(|slot| view.owner_of(slot));
     let owners =
         owners.map(|owner| owner.filter(|owner| owner.id != past.id)).collect::<Option<Vec<&ClusterNode>>>()?;
     let outranks = owners.iter().all(|owner| owner.config_epoch > past.config_epoch);
-    let heir = |owner: &ClusterNode| owner.has_flag("myself") && past.replicas().any(|replica| replica.id == owner.id);
+    let promoted =
+        |owner: &ClusterNode| owner.has_flag("myself") && past.replicas().any(|replica| replica.id == owner.id);
     let last = owners.last()?;
-    let name = last.hostname.clone().unwrap_or_else(|| last.id.clone());
-    (outranks || owners.iter().all(|owner| heir(owner))).then_some(Successor { name, outranks })
+    let name = last.hostname.clone().unwrap_or_else(|| last.id.to_string());
+    (outranks || owners.iter().all(|owner| promoted(owner))).then_some(Successor { name, outranks })
 }
 
-fn is_copy(past: &PastNode, view: &ClusterNodes, info: &Info) -> bool {
-    let follows = view.myself().is_some_and(|peer| peer.primary.as_deref() == Some(past.id.as_str()));
-    follows && !info.flag("loading")
-}
-
-fn followed(info: &Info, now: SystemTime) -> Followed {
-    if info.text("master_link_status") == Some("up") {
-        return Followed::Still;
+fn followed(state: CopyState) -> Followed {
+    match state.link_lost {
+        _ if state.link_up => Followed::Still,
+        Some(lost) => Followed::Until(lost),
+        None => Followed::Never,
     }
-    // -1 until the first link of this run was lost; of the other's clock only the difference is used.
-    let lost = info.number("master_link_down_since_seconds").map(Duration::from_secs);
-    lost.and_then(|ago| now.checked_sub(ago)).map_or(Followed::Never, Followed::Until)
 }
 
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::boot::past::Peer;
-    use link::contract::Role;
-    use valkey::SlotRange;
+    use crate::boot::Peer;
+    use topology::Role;
 
     pub(in super::super) fn past() -> PastNode {
-        let slots = vec![SlotRange { first: 0, last: 100 }];
+        let slots = "0-100".parse().unwrap();
         PastNode { id: "me".into(), role: Role::Primary, slots, config_epoch: 7, peers: Vec::new() }
     }
 
@@ -123,17 +127,17 @@ pub(super) mod tests {
 
     #[test]
     fn only_a_replica_of_this_node_that_has_loaded_tells_of_a_copy() {
-        let now = SystemTime::now();
-        let of = |primary: &str, info: &str| {
+        let lost = SystemTime::UNIX_EPOCH;
+        let down = CopyState { loading: false, keys: 5, link_up: false, link_lost: Some(lost) };
+        let of = |primary: &str, state: CopyState| {
             let view = format!("r1 10.0.0.2:6379@16379 myself,slave {primary} 0 1 8 connected");
-            PeerAnswer::of(&past(), &ClusterNodes::parse(&view).unwrap(), &Info::parse(info), 5, now).copy
+            PeerAnswer::of(&past(), &ClusterNodes::parse(&view).unwrap(), state).copy
         };
-        let told = |followed| Some(Copy { keys: 5, followed });
-        let down = "role:slave\nmaster_link_status:down\nmaster_link_down_since_seconds:";
-        assert_eq!(of("me", &format!("{down}2")), told(Followed::Until(now - Duration::from_secs(2))));
-        assert_eq!(of("me", &format!("{down}-1")), told(Followed::Never));
-        assert_eq!(of("me", "role:slave\nmaster_link_status:up"), told(Followed::Still));
-        assert_eq!(of("me", &format!("{down}-1\nloading:1")), None);
-        assert_eq!(of("other", &format!("{down}2")), None);
+        let copy = |followed| Some(Copy { keys: 5, followed });
+        assert_eq!(of("me", down), copy(Followed::Until(lost)));
+        assert_eq!(of("me", CopyState { link_lost: None, ..down }), copy(Followed::Never));
+        assert_eq!(of("me", CopyState { link_up: true, ..down }), copy(Followed::Still));
+        assert_eq!(of("me", CopyState { loading: true, ..down }), None);
+        assert_eq!(of("other", down), None);
     }
 }

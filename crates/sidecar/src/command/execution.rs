@@ -1,17 +1,19 @@
-//! Where one command is worked on: its deadline, what was found, what was done, and how it ends. IO over short connections.
+//! The execution of one command: its deadline, what was found, what was done, and how it ends. IO over short connections.
 
 use super::Context;
 use crate::{
     health::observation,
     line::{
         heartbeat,
-        look::{Look, look},
+        server_state::{self, ServerState},
     },
 };
 use link::contract::{Done, Failed, FullView, NodeState, Refused, RefusedReason, answer::Outcome};
+use sidecar_rules::commands::Objection;
 use std::{future::Future, time::Duration};
 use tokio::time::{Instant, sleep};
-use valkey::{Address, CallError, ClusterNode, ClusterNodes, Connection};
+use topology::ClusterNodes;
+use valkey::{Address, CallError, Connection};
 
 /// Kept back from the deadline, so that an answer still gets out.
 const RESERVE: Duration = Duration::from_millis(100);
@@ -33,6 +35,16 @@ pub enum Stop {
     Call(#[from] CallError),
 }
 
+impl From<Objection> for Stop {
+    fn from(objection: Objection) -> Self {
+        match objection {
+            Objection::Invalid(detail) => Self::invalid(detail),
+            Objection::Unsafe(detail) => Self::unsafe_because(detail),
+            Objection::NotNow(detail) => Self::Failed(detail),
+        }
+    }
+}
+
 impl Stop {
     pub fn unsafe_because(detail: impl Into<String>) -> Self {
         Self::Refused { reason: RefusedReason::Unsafe, detail: detail.into() }
@@ -47,14 +59,14 @@ impl Stop {
     }
 }
 
-pub struct Desk<'a> {
+pub struct Execution<'a> {
     pub context: &'a Context,
     pub until: Instant,
     found: String,
     did: Vec<String>,
 }
 
-impl<'a> Desk<'a> {
+impl<'a> Execution<'a> {
     pub fn new(context: &'a Context, deadline: Duration) -> Self {
         let until = Instant::now() + deadline.saturating_sub(RESERVE).max(deadline / 2);
         Self { context, until, found: String::new(), did: Vec::new() }
@@ -69,18 +81,17 @@ impl<'a> Desk<'a> {
         Ok(Connection::open(&address, ONE_CONNECTION.min(self.left())).await?)
     }
 
-    /// The first look of a command is what it found.
-    pub async fn look(&mut self) -> Result<Look, Stop> {
-        let look = look(&mut self.connect().await?).await?;
+    /// What a command observes first is what it found.
+    pub async fn observe(&mut self) -> Result<ServerState, Stop> {
+        let server = server_state::read(&mut self.connect().await?).await?;
         if self.found.is_empty() {
-            self.found = describe(&look);
+            self.found = describe(&server);
         }
-        Ok(look)
+        Ok(server)
     }
 
     pub async fn nodes(&mut self) -> Result<ClusterNodes, Stop> {
-        let look = self.look().await?;
-        look.nodes.ok_or_else(|| Stop::Failed("this server is not in cluster mode".into()))
+        self.observe().await?.nodes.ok_or_else(|| Stop::Failed("this server is not in cluster mode".into()))
     }
 
     pub fn found(&mut self, text: impl Into<String>) {
@@ -97,10 +108,13 @@ impl<'a> Desk<'a> {
         F: Future<Output = Result<bool, CallError>>,
     {
         while !self.left().is_zero() {
-            if reached(self.connect().await?).await? {
-                return Ok(());
+            let attempt = async { Ok::<bool, Stop>(reached(self.connect().await?).await?) };
+            match attempt.await {
+                Ok(true) => return Ok(()),
+                // What failed because the time was over is late, not broken.
+                Err(error) if !self.left().is_zero() => return Err(error),
+                Ok(false) | Err(_) => sleep(POLL).await,
             }
-            sleep(POLL).await;
         }
         Err(Stop::Late(format!("it did not come to this in time: {what}")))
     }
@@ -129,19 +143,14 @@ impl<'a> Desk<'a> {
         let condition = heartbeat::condition(self.context.shared.judge(&observed).kind);
         let address = Address::Unix(self.context.socket.clone());
         let mut connection = Connection::open(&address, deadline).await.ok()?;
-        Some(look(&mut connection).await.ok()?.node_state(condition))
+        Some(server_state::read(&mut connection).await.ok()?.node_state(condition))
     }
 }
 
-/// The node itself in its own view; a server always lists it.
-pub fn myself(nodes: &ClusterNodes) -> Result<&ClusterNode, Stop> {
-    nodes.myself().ok_or_else(|| Stop::Failed("the server does not list itself".into()))
-}
-
-fn describe(look: &Look) -> String {
-    let Some(nodes) = &look.nodes else { return "a server outside of cluster mode".into() };
+fn describe(server: &ServerState) -> String {
+    let Some(nodes) = &server.nodes else { return "a server outside of cluster mode".into() };
     let Some(node) = nodes.myself() else { return "a server that does not list itself".into() };
-    let slots: u32 = node.slots.iter().map(|range| u32::from(range.last.saturating_sub(range.first)) + 1).sum();
+    let slots = node.slots.count();
     let others = nodes.0.len().saturating_sub(1);
     match &node.primary {
         Some(primary) => format!("a replica of {primary}, {others} other nodes known"),

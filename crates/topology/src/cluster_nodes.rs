@@ -1,5 +1,6 @@
-//! The answer of CLUSTER NODES: one line per node as the asked node sees it. Pure.
+//! The answer of CLUSTER NODES, and the file nodes.conf: one line per node as the asked node sees it. Pure.
 
+use crate::{identity::NodeId, slots::SlotSet, view::Role};
 use std::net::{IpAddr, SocketAddr};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -7,32 +8,26 @@ pub struct ClusterNodes(pub Vec<ClusterNode>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterNode {
-    pub id: String,
+    pub id: NodeId,
     /// `None` while the node has no known address (`noaddr`, or the asked node itself before anybody met it).
     pub address: Option<SocketAddr>,
     /// 0 when not told.
     pub bus_port: u16,
     pub hostname: Option<String>,
     pub flags: Vec<String>,
-    pub primary: Option<String>,
+    pub primary: Option<NodeId>,
     pub config_epoch: u64,
     pub connected: bool,
-    pub slots: Vec<SlotRange>,
+    pub slots: SlotSet,
     /// Only told by the asked node of itself.
     pub moves: Vec<SlotMove>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SlotRange {
-    pub first: u16,
-    pub last: u16,
 }
 
 /// A slot in between two nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotMove {
     pub slot: u16,
-    pub other: String,
+    pub other: NodeId,
     pub importing: bool,
 }
 
@@ -49,8 +44,8 @@ impl ClusterNodes {
         self.0.iter().find(|node| node.has_flag("myself"))
     }
 
-    pub fn find(&self, id: &str) -> Option<&ClusterNode> {
-        self.0.iter().find(|node| node.id == id)
+    pub fn find(&self, id: &NodeId) -> Option<&ClusterNode> {
+        self.0.iter().find(|node| node.id == *id)
     }
 
     /// The node that serves the slot, as far as the asked node knows.
@@ -63,59 +58,53 @@ impl ClusterNodes {
         self.0.iter().filter(|node| node.is_primary() && !node.slots.is_empty())
     }
 
-    pub fn replicas_of<'a>(&'a self, id: &'a str) -> impl Iterator<Item = &'a ClusterNode> {
-        self.0.iter().filter(move |node| node.primary.as_deref() == Some(id))
+    pub fn replicas_of<'a>(&'a self, id: &'a NodeId) -> impl Iterator<Item = &'a ClusterNode> {
+        self.0.iter().filter(move |node| node.primary.as_ref() == Some(id))
     }
 }
 
 impl ClusterNode {
     fn parse(line: &str) -> Option<Self> {
         let mut words = line.split(' ');
-        let id = words.next()?.to_owned();
+        let id = NodeId::from(words.next()?);
         let endpoint = words.next()?;
         let (address, hostname) = self::endpoint(endpoint);
         let bus_port = bus_port(endpoint);
         let flags = words.next()?.split(',').map(str::to_owned).collect();
-        let primary = Some(words.next()?).filter(|id| *id != "-").map(str::to_owned);
+        let primary = Some(words.next()?).filter(|id| *id != "-").map(NodeId::from);
         let config_epoch = words.nth(2)?.parse().ok()?;
         let connected = words.next()? == "connected";
         // Entries in brackets are slots on the move; they are still listed with their owner.
         let (moving, owned): (Vec<&str>, Vec<&str>) = words.partition(|word| word.starts_with('['));
-        let slots = owned.into_iter().map(SlotRange::parse).collect::<Option<_>>()?;
+        let slots = SlotSet::of(owned.into_iter().map(|word| word.parse().ok()).collect::<Option<Vec<_>>>()?).ok()?;
         let moves = moving.into_iter().map(SlotMove::parse).collect::<Option<_>>()?;
         Some(Self { id, address, bus_port, hostname, flags, primary, config_epoch, connected, slots, moves })
     }
 
     pub fn owns(&self, slot: u16) -> bool {
-        self.slots.iter().any(|range| range.holds(slot))
+        self.slots.contains(slot)
     }
 
     pub fn has_flag(&self, flag: &str) -> bool {
         self.flags.iter().any(|own| own == flag)
     }
 
+    /// `None` while it is not known, as in a handshake.
+    pub fn role(&self) -> Option<Role> {
+        match (self.has_flag("master"), self.has_flag("slave")) {
+            (true, _) => Some(Role::Primary),
+            (_, true) => Some(Role::Replica),
+            _ => None,
+        }
+    }
+
     pub fn is_primary(&self) -> bool {
-        self.has_flag("master")
+        self.role() == Some(Role::Primary)
     }
 
     /// Neither failing, nor suspected, nor without address, nor still in handshake.
     pub fn is_sound(&self) -> bool {
         !["fail", "fail?", "noaddr", "handshake"].iter().any(|flag| self.has_flag(flag))
-    }
-}
-
-impl SlotRange {
-    pub fn holds(self, slot: u16) -> bool {
-        (self.first..=self.last).contains(&slot)
-    }
-
-    pub fn slots(self) -> std::ops::RangeInclusive<u16> {
-        self.first..=self.last
-    }
-
-    fn parse(word: &str) -> Option<Self> {
-        let (first, last) = word.split_once('-').unwrap_or((word, word));
-        Some(Self { first: first.parse().ok()?, last: last.parse().ok()? })
     }
 }
 
@@ -128,7 +117,7 @@ impl SlotMove {
             (None, Some((slot, other))) => (slot, other, true),
             (None, None) => return None,
         };
-        Some(Self { slot: slot.parse().ok()?, other: other.to_owned(), importing })
+        Some(Self { slot: slot.parse().ok()?, other: other.into(), importing })
     }
 }
 
@@ -161,7 +150,7 @@ b6834b6df20fa9130802c3357031558b7b2ff986 127.0.0.1:7002@17002,n7002.example mast
     fn nodes_slots_and_replicas_are_read() {
         let nodes = ClusterNodes::parse(FOUR_NODES).unwrap();
         let myself = nodes.myself().unwrap();
-        assert_eq!(myself.slots, [SlotRange { first: 0, last: 5000 }, SlotRange { first: 5002, last: 5002 }]);
+        assert_eq!(myself.slots.to_string(), "0-5000,5002");
         assert!(myself.is_primary() && myself.connected && myself.is_sound());
         let replicas: Vec<_> = nodes.replicas_of(&myself.id).collect();
         assert_eq!(replicas.len(), 1);
@@ -212,5 +201,6 @@ b6834b6df20fa9130802c3357031558b7b2ff986 127.0.0.1:7002@17002,n7002.example mast
     #[test]
     fn one_line_that_is_not_understood_spoils_the_view() {
         assert_eq!(ClusterNodes::parse(&format!("{FOUR_NODES}garbage\n")), None);
+        assert_eq!(ClusterNodes::parse("1f8b :6379@16379 myself,master - 0 0 0 connected 0-16384\n"), None);
     }
 }

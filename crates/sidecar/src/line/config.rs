@@ -7,7 +7,7 @@ use pki::{InvalidSpiffeId, SpiffeId, identity::Naming};
 use workload_api::{Endpoint, InvalidEndpoint};
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Place {
+pub struct LineConfig {
     pub addresses: Vec<String>,
     pub operator: SpiffeId,
     pub own: SpiffeId,
@@ -16,7 +16,7 @@ pub struct Place {
     pub sender: Sender,
 }
 
-impl Place {
+impl LineConfig {
     /// Why there can be no line, in words.
     pub fn of(settings: Option<&NodeSettings>, pod: &PodArguments) -> Result<Self, String> {
         let settings = settings.ok_or("waiting for the settings")?;
@@ -68,31 +68,31 @@ mod tests {
 
     #[test]
     fn everything_comes_from_the_settings_and_the_pod() {
-        let place = Place::of(Some(&settings("spiffe://system/valkey-operator")), &pod()).unwrap();
-        assert_eq!(place.operator.to_string(), "spiffe://system/valkey-operator");
-        assert_eq!((place.sender.pod.as_str(), place.sender.cluster_uid.as_str()), ("poc-0", "uid"));
-        assert_eq!(place.own, pki::identity::sidecar("default", "poc").unwrap());
+        let config = LineConfig::of(Some(&settings("spiffe://system/valkey-operator")), &pod()).unwrap();
+        assert_eq!(config.operator.to_string(), "spiffe://system/valkey-operator");
+        assert_eq!((config.sender.pod.as_str(), config.sender.cluster_uid.as_str()), ("poc-0", "uid"));
+        assert_eq!(config.own, pki::identity::sidecar("default", "poc").unwrap());
     }
 
     #[test]
     fn the_certificate_comes_from_a_workload_api_where_the_settings_name_one() {
         let mut whole = settings("spiffe://example.org/ns/system/valkey-operator");
         whole.line.as_mut().unwrap().workload_api_socket = Some("unix:///run/spire/agent.sock".into());
-        let place = Place::of(Some(&whole), &pod()).unwrap();
-        assert_eq!(place.workload_api, Some(Endpoint::Unix("/run/spire/agent.sock".into())));
-        assert_eq!(place.own.to_string(), "spiffe://example.org/ns/default/valkeycluster/poc/sidecar");
+        let config = LineConfig::of(Some(&whole), &pod()).unwrap();
+        assert_eq!(config.workload_api, Some(Endpoint::Unix("/run/spire/agent.sock".into())));
+        assert_eq!(config.own.to_string(), "spiffe://example.org/ns/default/valkeycluster/poc/sidecar");
         whole.line.as_mut().unwrap().workload_api_socket = Some("agent.sock".into());
-        assert!(Place::of(Some(&whole), &pod()).unwrap_err().contains("line.workloadApiSocket"));
+        assert!(LineConfig::of(Some(&whole), &pod()).unwrap_err().contains("line.workloadApiSocket"));
     }
 
     #[test]
     fn each_missing_part_is_named() {
         let whole = settings("spiffe://system/valkey-operator");
-        let of = |settings: NodeSettings, pod: &PodArguments| Place::of(Some(&settings), pod).unwrap_err();
+        let of = |settings: NodeSettings, pod: &PodArguments| LineConfig::of(Some(&settings), pod).unwrap_err();
         assert!(of(NodeSettings { line: None, ..whole.clone() }, &pod()).contains("works alone"));
         assert!(of(NodeSettings { cluster_uid: None, ..whole.clone() }, &pod()).contains("clusterUid"));
         assert!(of(whole, &tests::pod()).contains("POD_UID"));
         assert!(of(settings("valkey-operator"), &pod()).contains("line.operatorId"));
-        assert!(Place::of(None, &pod()).is_err());
+        assert!(LineConfig::of(None, &pod()).is_err());
     }
 }

@@ -1,13 +1,15 @@
-//! Chains that were verified a moment ago. All pods of a cluster show the same one, and after a restart they all come at
-//! once: the signatures of a chain are looked at once, not once for each. Who holds its key is proved in every handshake.
+//! A cache of certificate chains that were verified a moment ago. All pods of a cluster present the same one, and after a restart
+//! they all come together: the signatures of a chain are verified once, not once for each. Possession of the key is proved in
+//! every handshake.
 
 use crate::credentials::Credentials;
+use parking_lot::Mutex;
 use pki::SpiffeId;
 use rustls::pki_types::CertificateDer;
 use sha2::{Digest, Sha256};
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -19,14 +21,14 @@ const MOST: usize = 4096;
 type Key = [u8; 32];
 
 #[derive(Debug, Default)]
-struct Verified {
+struct Cache {
     /// What they were verified against; another bundle starts anew.
     against: Option<Arc<Credentials>>,
     chains: HashMap<Key, (SpiffeId, Instant)>,
 }
 
 #[derive(Debug, Default)]
-pub struct Recent(Mutex<Verified>);
+pub struct VerifiedChains(Mutex<Cache>);
 
 pub fn key(chain: &[CertificateDer<'_>]) -> Key {
     let mut hash = Sha256::new();
@@ -37,26 +39,22 @@ pub fn key(chain: &[CertificateDer<'_>]) -> Key {
     hash.finalize().into()
 }
 
-impl Recent {
+impl VerifiedChains {
     pub fn find(&self, key: &Key, against: &Arc<Credentials>, now: Instant) -> Option<SpiffeId> {
-        let verified = self.lock();
-        let same = verified.against.as_ref().is_some_and(|then| Arc::ptr_eq(then, against));
-        let (id, at) = verified.chains.get(key).filter(|_| same)?;
+        let cache = self.0.lock();
+        let same = cache.against.as_ref().is_some_and(|then| Arc::ptr_eq(then, against));
+        let (id, at) = cache.chains.get(key).filter(|_| same)?;
         (now.saturating_duration_since(*at) < MOMENT).then(|| id.clone())
     }
 
     pub fn remember(&self, key: Key, against: &Arc<Credentials>, id: &SpiffeId, now: Instant) {
-        let mut verified = self.lock();
-        let same = verified.against.as_ref().is_some_and(|then| Arc::ptr_eq(then, against));
-        if !same || verified.chains.len() >= MOST {
-            verified.chains.clear();
-            verified.against = Some(against.clone());
+        let mut cache = self.0.lock();
+        let same = cache.against.as_ref().is_some_and(|then| Arc::ptr_eq(then, against));
+        if !same || cache.chains.len() >= MOST {
+            cache.chains.clear();
+            cache.against = Some(against.clone());
         }
-        verified.chains.insert(key, (id.clone(), now));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Verified> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        cache.chains.insert(key, (id.clone(), now));
     }
 }
 
@@ -80,15 +78,15 @@ mod tests {
 
     #[test]
     fn a_chain_is_known_for_a_moment_and_only_against_the_same_bundle() {
-        let (recent, now) = (Recent::default(), Instant::now());
+        let (chains, now) = (VerifiedChains::default(), Instant::now());
         let (one, other) = (credentials(), credentials());
         let chain = key(&[CertificateDer::from(vec![1, 2]), CertificateDer::from(vec![3])]);
-        assert_eq!(recent.find(&chain, &one, now), None);
-        recent.remember(chain, &one, one.id(), now);
-        assert_eq!(recent.find(&chain, &one, now).as_ref(), Some(one.id()));
-        assert_eq!(recent.find(&chain, &other, now), None, "another bundle may not trust it");
-        assert_eq!(recent.find(&chain, &one, now + MOMENT), None, "it may have expired since");
+        assert_eq!(chains.find(&chain, &one, now), None);
+        chains.remember(chain, &one, one.id(), now);
+        assert_eq!(chains.find(&chain, &one, now).as_ref(), Some(one.id()));
+        assert_eq!(chains.find(&chain, &other, now), None, "another bundle may not trust it");
+        assert_eq!(chains.find(&chain, &one, now + MOMENT), None, "it may have expired since");
         let shifted = key(&[CertificateDer::from(vec![1]), CertificateDer::from(vec![2, 3])]);
-        assert_eq!(recent.find(&shifted, &one, now), None, "the same bytes, another chain");
+        assert_eq!(chains.find(&shifted, &one, now), None, "the same bytes, another chain");
     }
 }

@@ -1,52 +1,46 @@
-//! One whole look at the own server: what it says of itself and of its cluster, in the contract's words. IO in `look`, the
-//! rest pure; heartbeats, the watch and commands use it.
+//! What the own server says of itself and of its cluster, and the same as the contract spells it. IO in `read`, the rest pure;
+//! heartbeats and commands use it.
 
 use super::slots_digest::slots_digest;
-use link::contract::{ClusterView, Condition, NodeState, Role};
-use valkey::{CallError, ClusterInfo, ClusterNodes, Connection, Info};
+use crate::role::contract_role;
+use link::contract::{ClusterView, Condition, NodeState};
+use topology::{ClusterNode, ClusterNodes};
+use valkey::{CallError, ClusterInfo, Connection, Info};
 
 const SECTIONS: [&str; 5] = ["server", "replication", "memory", "keyspace", "cluster"];
 
 /// Cluster facts are `None` on a server that is not in cluster mode.
 #[derive(Clone, Debug)]
-pub struct Look {
+pub struct ServerState {
     pub info: Info,
     pub cluster: Option<ClusterInfo>,
     pub nodes: Option<ClusterNodes>,
     pub shard_id: String,
 }
 
-pub async fn look(connection: &mut Connection) -> Result<Look, CallError> {
+pub async fn read(connection: &mut Connection) -> Result<ServerState, CallError> {
     let info = connection.info(&SECTIONS).await?;
-    let mut look = Look { info, cluster: None, nodes: None, shard_id: String::new() };
-    if look.info.flag("cluster_enabled") {
-        look.cluster = Some(connection.cluster_info().await?);
-        look.nodes = Some(connection.cluster_nodes().await?);
-        look.shard_id = connection.call(&["CLUSTER", "MYSHARDID"]).await?.into_text();
+    let mut server = ServerState { info, cluster: None, nodes: None, shard_id: String::new() };
+    if server.info.flag("cluster_enabled") {
+        server.cluster = Some(connection.cluster_info().await?);
+        server.nodes = Some(connection.cluster_nodes().await?);
+        server.shard_id = connection.call(&["CLUSTER", "MYSHARDID"]).await?.into_text();
     }
-    Ok(look)
+    Ok(server)
 }
 
-impl Look {
-    pub fn role(&self) -> Role {
-        match self.info.text("role") {
-            Some("master") => Role::Primary,
-            Some("slave") => Role::Replica,
-            _ => Role::Unspecified,
-        }
-    }
-
+impl ServerState {
     pub fn node_state(&self, condition: Condition) -> NodeState {
         let text = |name| self.info.text(name).unwrap_or_default().to_owned();
         let number = |name| self.info.number(name).unwrap_or_default();
         let myself = self.nodes.as_ref().and_then(ClusterNodes::myself);
         NodeState {
-            node_id: myself.map(|node| node.id.clone()).unwrap_or_default(),
-            role: self.role().into(),
+            node_id: myself.map(|node| node.id.to_string()).unwrap_or_default(),
+            role: contract_role(self.info.role()).into(),
             condition: condition.into(),
             valkey_version: text("valkey_version"),
             replication_offset: self.replication_offset(),
-            primary_node_id: myself.and_then(|node| node.primary.clone()).unwrap_or_default(),
+            primary_node_id: myself.and_then(|node| node.primary.as_ref()).map(ToString::to_string).unwrap_or_default(),
             primary_link_up: self.info.text("master_link_status") == Some("up"),
             connected_replicas: small(number("connected_slaves")),
             used_memory_bytes: number("used_memory"),
@@ -76,8 +70,7 @@ impl Look {
 
     pub fn cluster_view(&self) -> Option<ClusterView> {
         let (cluster, nodes) = (self.cluster.as_ref()?, self.nodes.as_ref()?);
-        let count = |wanted: &dyn Fn(&valkey::ClusterNode) -> bool| nodes.0.iter().filter(|node| wanted(node)).count();
-        let mine = nodes.myself().into_iter().flat_map(|node| &node.slots);
+        let count = |wanted: &dyn Fn(&ClusterNode) -> bool| nodes.0.iter().filter(|node| wanted(node)).count();
         Some(ClusterView {
             state_ok: cluster.state_ok,
             current_epoch: cluster.current_epoch,
@@ -86,7 +79,7 @@ impl Look {
             primaries: small(cluster.size),
             failing_nodes: small(count(&|node| node.has_flag("fail") || node.has_flag("fail?")) as u64),
             slots_assigned: small(cluster.slots_assigned),
-            slots_mine: mine.map(|range| u32::from(range.last.saturating_sub(range.first)) + 1).sum(),
+            slots_mine: nodes.myself().map_or(0, |node| node.slots.count()),
             slots_digest: slots_digest(nodes),
         })
     }
@@ -106,6 +99,7 @@ fn keys(info: &Info) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use link::contract::Role;
 
     const NODES: &str = "aa 10.0.0.1:6379@16379,a myself,master - 0 0 3 connected 0-9 12\n\
         bb 10.0.0.2:6379@16379,b master,fail? - 0 0 2 connected 10-11\n\
@@ -113,26 +107,26 @@ mod tests {
     const CLUSTER: &str = "cluster_state:fail\r\ncluster_slots_assigned:13\r\ncluster_slots_ok:13\r\n\
         cluster_known_nodes:3\r\ncluster_size:2\r\ncluster_current_epoch:3\r\ncluster_my_epoch:3\r\n";
 
-    fn seen(info: &str) -> Look {
+    fn seen(info: &str) -> ServerState {
         let (cluster, nodes) = (ClusterInfo::parse(CLUSTER), ClusterNodes::parse(NODES));
-        Look { info: Info::parse(info), cluster, nodes, shard_id: "s".into() }
+        ServerState { info: Info::parse(info), cluster, nodes, shard_id: "s".into() }
     }
 
     #[test]
     fn a_primary_tells_its_own_position_and_its_part_of_the_slots() {
-        let look = seen("role:master\nmaster_repl_offset:42\nmaster_replid:r\ndb0:keys=3,expires=0\ndb3:keys=4\n");
-        let state = look.node_state(Condition::Ready);
+        let server = seen("role:master\nmaster_repl_offset:42\nmaster_replid:r\ndb0:keys=3,expires=0\ndb3:keys=4\n");
+        let state = server.node_state(Condition::Ready);
         assert_eq!((state.node_id.as_str(), state.role(), state.replication_offset), ("aa", Role::Primary, 42));
         assert_eq!((state.keys, state.replication_id.as_str(), state.shard_id.as_str()), (7, "r", "s"));
-        let view = look.cluster_view().unwrap();
+        let view = server.cluster_view().unwrap();
         assert_eq!((view.slots_mine, view.slots_assigned, view.failing_nodes, view.known_nodes), (11, 13, 1, 3));
         assert!(!view.state_ok);
     }
 
     #[test]
     fn a_replica_tells_what_it_has_processed() {
-        let look = seen("role:slave\nmaster_link_status:up\nslave_repl_offset:40\nmaster_repl_offset:42\n");
-        let state = look.node_state(Condition::NotInSync);
+        let server = seen("role:slave\nmaster_link_status:up\nslave_repl_offset:40\nmaster_repl_offset:42\n");
+        let state = server.node_state(Condition::NotInSync);
         assert_eq!((state.role(), state.replication_offset, state.primary_link_up), (Role::Replica, 40, true));
         assert_eq!(state.condition(), Condition::NotInSync);
         assert_eq!(state.primary_link_down_seconds, Some(0));
@@ -150,8 +144,8 @@ mod tests {
 
     #[test]
     fn a_server_outside_any_cluster_has_no_view() {
-        let look = Look { cluster: None, nodes: None, ..seen("role:master\n") };
-        assert_eq!(look.cluster_view(), None);
-        assert_eq!(look.node_state(Condition::Ready).node_id, "");
+        let server = ServerState { cluster: None, nodes: None, ..seen("role:master\n") };
+        assert_eq!(server.cluster_view(), None);
+        assert_eq!(server.node_state(Condition::Ready).node_id, "");
     }
 }

@@ -1,11 +1,7 @@
-//! What this node was when it last ran, from the nodes.conf beside its data. IO to read, pure to understand.
+//! What a node was when it last ran, from the nodes.conf beside its data. Pure.
 
-use crate::durable_file::{self, WriteFile};
-use link::contract::Role;
-use std::{fs, io, net::SocketAddr, path::Path};
-use valkey::{ClusterNodes, SlotRange};
-
-const FILE: &str = "nodes.conf";
+use std::net::SocketAddr;
+use topology::{ClusterNode, ClusterNodes, NodeId, Role, SlotSet};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Past {
@@ -18,9 +14,9 @@ pub enum Past {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PastNode {
-    pub id: String,
+    pub id: NodeId,
     pub role: Role,
-    pub slots: Vec<SlotRange>,
+    pub slots: SlotSet,
     pub config_epoch: u64,
     pub peers: Vec<Peer>,
 }
@@ -28,25 +24,18 @@ pub struct PastNode {
 /// Another node it knew.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
-    pub id: String,
+    pub id: NodeId,
     pub address: Option<SocketAddr>,
     pub hostname: Option<String>,
     pub replica_of_mine: bool,
-    /// It followed this node to the end and is not in its nodes.conf: somebody had it forgotten. It is known by its address, and
-    /// `id` is that.
+    /// It followed this node to the end and is not in its nodes.conf: it was made to forget it. Only its address is known, and `id`
+    /// is that.
     pub unlisted: bool,
 }
 
 impl Past {
-    pub fn read(data_dir: &Path) -> Self {
-        match fs::read_to_string(data_dir.join(FILE)) {
-            Ok(text) => Self::understand(&text),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Self::Unknown,
-            Err(error) => Self::Damaged(error.to_string()),
-        }
-    }
-
-    fn understand(text: &str) -> Self {
+    /// From the text of nodes.conf.
+    pub fn parse(text: &str) -> Self {
         // Valkey takes an empty file for none.
         if text.trim().is_empty() {
             return Self::Unknown;
@@ -58,7 +47,7 @@ impl Past {
             .map_or_else(|| Self::Damaged("it is cut short or garbled".into()), Self::Node)
     }
 
-    /// Takes in who was seen to follow this node when it ended.
+    /// Adds the replicas that were attached to this node when it was last seen, whatever it was made to forget.
     pub fn remember(&mut self, attached: &[SocketAddr]) {
         if let Self::Node(node) = self {
             node.remember(attached);
@@ -73,41 +62,16 @@ impl Past {
     }
 }
 
-/// Takes the epoch of this node's own line in nodes.conf back to nothing: whoever serves its slots wins over it then.
-pub fn concede(data_dir: &Path) -> Result<(), ConcedeError> {
-    let file = data_dir.join(FILE);
-    let text = fs::read_to_string(&file).map_err(ConcedeError::Read)?;
-    let lines = text.lines().map(|line| if is_own(line) { conceded(line) } else { line.to_owned() } + "\n");
-    durable_file::write_if_changed(&file, &lines.collect::<String>()).map(drop).map_err(ConcedeError::Write)
-}
-
-#[derive(Debug, thiserror::Error)]
-pub enum ConcedeError {
-    #[error("could not read nodes.conf")]
-    Read(#[source] io::Error),
-    #[error("could not change nodes.conf")]
-    Write(#[source] WriteFile),
-}
-
-fn is_own(line: &str) -> bool {
-    line.split(' ').nth(2).is_some_and(|flags| flags.split(',').any(|flag| flag == "myself"))
-}
-
-/// id, address, flags, primary, ping, pong, epoch, link, slots…
-fn conceded(line: &str) -> String {
-    let words = line.split(' ').enumerate().map(|(index, word)| if index == 6 { "0" } else { word });
-    words.collect::<Vec<&str>>().join(" ")
-}
-
 impl PastNode {
-    fn of(nodes: &ClusterNodes) -> Option<Self> {
+    /// `None` when the list does not have the node itself.
+    pub fn of(nodes: &ClusterNodes) -> Option<Self> {
         let myself = nodes.myself()?;
         let others = nodes.0.iter().filter(|node| node.id != myself.id && !node.has_flag("handshake"));
         let peers = others.map(|node| Peer {
             id: node.id.clone(),
             address: node.address,
             hostname: node.hostname.clone(),
-            replica_of_mine: node.primary.as_deref() == Some(myself.id.as_str()),
+            replica_of_mine: node.primary.as_ref() == Some(&myself.id),
             unlisted: false,
         });
         Some(Self {
@@ -122,9 +86,17 @@ impl PastNode {
     fn remember(&mut self, attached: &[SocketAddr]) {
         for address in attached {
             if !self.peers.iter().any(|peer| peer.address == Some(*address)) {
-                let (id, address) = (address.to_string(), Some(*address));
+                let (id, address) = (NodeId::new(address.to_string()), Some(*address));
                 self.peers.push(Peer { id, address, hostname: None, replica_of_mine: true, unlisted: true });
             }
+        }
+    }
+
+    /// The node that answers where the peer is expected is that peer: an address is reused, a node id is not.
+    pub fn is_peer(&self, peer: &Peer, answering: &ClusterNode) -> bool {
+        match peer.unlisted {
+            true => answering.primary.as_ref() == Some(&self.id),
+            false => answering.id == peer.id,
         }
     }
 
@@ -147,36 +119,38 @@ vars currentEpoch 7 lastVoteEpoch 0
 
     #[test]
     fn a_primary_its_replicas_and_the_others_are_understood() {
-        let Past::Node(node) = Past::understand(PRIMARY) else { panic!("it is a node") };
-        assert_eq!((node.role, node.config_epoch, node.slots.len()), (Role::Primary, 7, 1));
+        let Past::Node(node) = Past::parse(PRIMARY) else { panic!("it is a node") };
+        assert_eq!((node.role, node.config_epoch, node.slots.ranges().len()), (Role::Primary, 7, 1));
         assert_eq!(node.peers.iter().map(|peer| peer.id.as_str()).collect::<Vec<_>>(), ["r1", "o1"]);
         assert_eq!(node.replicas().map(|peer| peer.hostname.as_deref()).collect::<Vec<_>>(), [Some("p-1.h")]);
     }
 
     #[test]
-    fn who_followed_it_to_the_end_is_asked_although_nodes_conf_does_not_list_it() {
-        let mut past = Past::understand(PRIMARY);
+    fn an_attached_replica_counts_although_nodes_conf_does_not_list_it() {
+        let mut past = Past::parse(PRIMARY);
         past.remember(&["10.0.0.2:6379".parse().unwrap(), "10.0.0.9:6379".parse().unwrap()]);
         let replicas: Vec<_> = past.node().unwrap().replicas().map(|peer| (peer.id.as_str(), peer.unlisted)).collect();
         assert_eq!(replicas, [("r1", false), ("10.0.0.9:6379", true)]);
     }
 
     #[test]
-    fn conceding_changes_the_own_epoch_and_nothing_else() {
-        let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join(FILE), PRIMARY).unwrap();
-        concede(folder.path()).unwrap();
-        let expected = PRIMARY.replace("myself,master - 0 0 7", "myself,master - 0 0 0");
-        assert_ne!(expected, PRIMARY);
-        assert_eq!(fs::read_to_string(folder.path().join(FILE)).unwrap(), expected);
+    fn another_node_at_a_peers_address_is_not_that_peer() {
+        let mut past = Past::parse(PRIMARY);
+        past.remember(&["10.0.0.9:6379".parse().unwrap()]);
+        let node = past.node().unwrap();
+        let (listed, unlisted) = (&node.peers[0], node.peers.last().unwrap());
+        let answers = |line: &str| ClusterNodes::parse(line).unwrap().0.remove(0);
+        let r1 = answers("r1 10.0.0.2:6379@16379 myself,slave me 0 1 7 connected");
+        let other = answers("x 10.0.0.2:6379@16379 myself,slave o1 0 1 7 connected");
+        assert_eq!([listed, unlisted].map(|peer| node.is_peer(peer, &r1)), [true, true]);
+        assert_eq!([listed, unlisted].map(|peer| node.is_peer(peer, &other)), [false, false]);
     }
 
     #[test]
-    fn nothing_there_is_unknown_and_half_a_file_is_damaged() {
-        assert_eq!(Past::read(Path::new("/nowhere")), Past::Unknown);
-        assert_eq!(Past::understand("\n"), Past::Unknown);
+    fn an_empty_file_is_unknown_and_half_a_file_is_damaged() {
+        assert_eq!(Past::parse("\n"), Past::Unknown);
         for cut in ["me 10.0.0.1:6379@16379 mys", "r1 10.0.0.2:6379@16379 slave me 0 1 7 connected\n"] {
-            assert!(matches!(Past::understand(cut), Past::Damaged(_)), "{cut}");
+            assert!(matches!(Past::parse(cut), Past::Damaged(_)), "{cut}");
         }
     }
 }

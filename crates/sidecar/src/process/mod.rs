@@ -1,40 +1,40 @@
-//! Watches over the Valkey process on one connection that stays open: its end closes the connection, so it is noticed
+//! Monitors the Valkey process on one connection that stays open: its end closes the connection, so it is noticed
 //! within milliseconds, and a changed role within a second. IO; `main` starts it, the gate and the line listen.
 
-mod pulse;
+mod state;
 
-pub use pulse::{Event, Sight};
+pub use state::{Event, ProcessWatch};
 
-use link::contract::Role;
 use std::{
     path::PathBuf,
     time::{Duration, Instant},
 };
 use tokio::time::sleep;
+use topology::Role;
 use valkey::{Address, CallError, Connection, Info};
 
-/// How often the role is asked for; one small question a second is the whole cost.
-const LOOK: Duration = Duration::from_secs(1);
+/// How often the role is asked for; one small request a second is the whole cost.
+const CHECK: Duration = Duration::from_secs(1);
 const ANSWER: Duration = Duration::from_millis(500);
-/// While nobody listens: often at first, for a start is quick, and less when nothing comes.
+/// While the socket takes no connections: often at first, for a start is quick, and less often later.
 const EAGER: Duration = Duration::from_millis(25);
 const PATIENT: Duration = Duration::from_millis(100);
 const EAGER_FOR: Duration = Duration::from_secs(10);
 /// A dying process may still take a connection before its listening socket is gone.
 const AGAIN: Duration = Duration::from_millis(2);
 
-pub struct Vigil {
+pub struct ProcessMonitor {
     address: Address,
-    sight: Sight,
+    process: ProcessWatch,
 }
 
-impl Vigil {
+impl ProcessMonitor {
     pub fn new(socket: PathBuf) -> Self {
-        Self { address: Address::Unix(socket), sight: Sight::default() }
+        Self { address: Address::Unix(socket), process: ProcessWatch::default() }
     }
 
-    pub fn sight(&self) -> Sight {
-        self.sight.clone()
+    pub fn watch(&self) -> ProcessWatch {
+        self.process.clone()
     }
 
     pub async fn run(self) {
@@ -42,12 +42,12 @@ impl Vigil {
         loop {
             match Connection::open(&self.address, ANSWER).await {
                 Ok(connection) => {
-                    self.watch(connection).await;
+                    self.follow(connection).await;
                     absent_since = Instant::now();
                     sleep(AGAIN).await;
                 }
                 Err(error) if error.nobody_listens() => {
-                    self.sight.died();
+                    self.process.died();
                     sleep(if absent_since.elapsed() < EAGER_FOR { EAGER } else { PATIENT }).await;
                 }
                 // The socket takes no more connections: the process is there and does not get to them.
@@ -57,7 +57,7 @@ impl Vigil {
     }
 
     /// Returns when the connection has ended, whatever the reason; connecting again tells whether the process has.
-    async fn watch(&self, mut connection: Connection) {
+    async fn follow(&self, mut connection: Connection) {
         let mut sections = ["server", "replication"].as_slice();
         loop {
             connection.renew(ANSWER);
@@ -70,29 +70,29 @@ impl Vigil {
             }
             tokio::select! {
                 () = connection.closed() => return,
-                () = sleep(LOOK) => {}
+                () = sleep(CHECK) => {}
             }
         }
     }
 
     fn note(&self, info: &Info, sections: &mut &[&'static str]) {
         if let Some(run_id) = info.text("run_id") {
-            self.sight.answers(run_id);
+            self.process.answers(run_id);
             // The run id does not change while the connection lasts.
             *sections = &["replication"];
         }
-        if let Some(role) = pulse::role_of(info) {
-            self.sight.plays(role);
-            self.sight.feeds(if role == Role::Primary { pulse::attached(info) } else { Vec::new() });
+        if let Some(role) = info.role() {
+            self.process.set_role(role);
+            self.process.set_attached(if role == Role::Primary { state::attached(info) } else { Vec::new() });
         }
     }
 
     async fn silent(&self, mut connection: Connection) {
-        self.sight.silent(true);
+        self.process.silent(true);
         tokio::select! {
             () = connection.closed() => {}
-            () = sleep(LOOK) => {}
+            () = sleep(CHECK) => {}
         }
-        self.sight.silent(false);
+        self.process.silent(false);
     }
 }

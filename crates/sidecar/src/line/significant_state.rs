@@ -1,18 +1,19 @@
-//! Of all that is seen of a server, what the operator wants to know at once. Pure; the watch compares two of these.
+//! The fields of a server's state whose change the operator wants to know immediately. Pure; the watch compares two of these.
 
 use super::heartbeat;
 use crate::{
     health::{condition::Kind, observation::Observation},
     state::State,
 };
-use link::contract::{Boot, Role, SettingsRefused};
+use link::contract::{Boot, SettingsRefused};
+use topology::Role;
 use valkey::{ClusterInfo, Info};
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Essence {
-    /// `None` before the first look.
+pub struct SignificantState {
+    /// `None` before the first check.
     kind: Option<Kind>,
-    pub role: Role,
+    pub role: Option<Role>,
     run_id: String,
     primary: String,
     connected_replicas: u64,
@@ -25,14 +26,14 @@ pub struct Essence {
     trusted_roots: Vec<String>,
 }
 
-impl Essence {
+impl SignificantState {
     pub fn of(observed: &Observation, kind: Kind, state: &State) -> Self {
         let info = observed.info.as_ref();
         let text = |name| info.and_then(|info| info.text(name)).unwrap_or_default().to_owned();
         Self {
             kind: Some(kind),
             // A server that just went keeps its role: that is what matters about its death.
-            role: info.map_or(state.role, role),
+            role: info.map_or(state.role, Info::role),
             run_id: text("run_id"),
             primary: format!("{}:{}", text("master_host"), text("master_port")),
             connected_replicas: info.and_then(|info| info.number("connected_slaves")).unwrap_or_default(),
@@ -53,24 +54,16 @@ impl Essence {
     }
 }
 
-fn role(info: &Info) -> Role {
-    match info.text("role") {
-        Some("master") => Role::Primary,
-        Some("slave") => Role::Replica,
-        _ => Role::Unspecified,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{configuration::record::Refused, health::observation::Answer};
 
-    fn seen(info: &str, kind: Kind, state: &mut State) -> Essence {
+    fn seen(info: &str, kind: Kind, state: &mut State) -> SignificantState {
         let info = (!info.is_empty()).then(|| Info::parse(info));
-        let essence = Essence::of(&Observation { answer: Answer::Pong, info, ..Default::default() }, kind, state);
-        state.role = essence.role;
-        essence
+        let seen = SignificantState::of(&Observation { answer: Answer::Pong, info, ..Default::default() }, kind, state);
+        state.role = seen.role;
+        seen
     }
 
     #[test]
@@ -78,13 +71,13 @@ mod tests {
         let mut state = State::default();
         let alive = seen("role:master\nrun_id:1\n", Kind::Ready, &mut state);
         let dead = seen("", Kind::Dead, &mut state);
-        assert!(dead != alive && dead.role == Role::Primary);
+        assert!(dead != alive && dead.role == Some(Role::Primary));
         assert_eq!(dead, seen("", Kind::Dead, &mut state));
     }
 
     #[test]
-    fn the_first_look_is_a_change() {
-        assert_ne!(seen("role:master\n", Kind::Ready, &mut State::default()), Essence::default());
+    fn the_first_check_is_a_change() {
+        assert_ne!(seen("role:master\n", Kind::Ready, &mut State::default()), SignificantState::default());
     }
 
     #[test]
@@ -99,10 +92,10 @@ mod tests {
 
     #[test]
     fn what_moves_all_the_time_is_no_change() {
-        let look = |memory: u32| {
+        let using = |memory: u32| {
             let info = format!("role:master\nused_memory:{memory}\nmaster_repl_offset:{memory}\n");
             seen(&info, Kind::Ready, &mut State::default())
         };
-        assert_eq!(look(1), look(2));
+        assert_eq!(using(1), using(2));
     }
 }

@@ -1,7 +1,7 @@
-//! Keeps the line for as long as the settings name an operator, and mirrors its state for /status. IO; one task, started by
-//! `main`. Without an operator, or without a certificate, nobody is dialled and the pod works alone.
+//! Keeps up the line while the settings name an operator, and copies its state for /status. IO; one task, started by `main`.
+//! Without an operator, or without a certificate, it does not dial and the pod works alone.
 
-use super::{epoch_file::EpochFile, mounted_files::MountedFiles, node::LineNode, place::Place};
+use super::{config::LineConfig, epoch_file::EpochFile, mounted_files::MountedFiles, node::LineNode};
 use crate::{arguments::RunArguments, state::Shared, volume};
 use api::node_settings::NodeSettings;
 use link::{
@@ -18,17 +18,17 @@ use workload_api::Source;
 
 type Settings = watch::Receiver<Option<Arc<NodeSettings>>>;
 
-/// How soon what the source says is seen in /status, and an unreadable memory is tried again.
-const LOOK: Duration = Duration::from_secs(1);
+/// How soon what the source says is seen in /status, and an epoch file that cannot be read is tried again.
+const INTERVAL: Duration = Duration::from_secs(1);
 /// Notices on their way; more wait in `Shared`.
 const ON_THE_WAY: usize = 4;
 
-pub struct Keeper {
+pub struct LineManager {
     arguments: Arc<RunArguments>,
     shared: Shared,
 }
 
-impl Keeper {
+impl LineManager {
     pub fn new(arguments: Arc<RunArguments>, shared: Shared) -> Self {
         Self { arguments, shared }
     }
@@ -36,12 +36,12 @@ impl Keeper {
     pub async fn run(self) {
         let mut settings = self.shared.settings();
         loop {
-            match self.place(&settings) {
-                Ok(place) => {
-                    let other = self.another_place(&place, &mut settings);
+            match self.config(&settings) {
+                Ok(config) => {
+                    let changed = self.until_changed(&config, &mut settings);
                     tokio::select! {
-                        () = self.keep(&place) => {}
-                        () = other => {}
+                        () = self.keep(&config) => {}
+                        () = changed => {}
                     }
                 }
                 Err(problem) => {
@@ -54,13 +54,13 @@ impl Keeper {
         }
     }
 
-    fn place(&self, settings: &Settings) -> Result<Place, String> {
-        Place::of(settings.borrow().as_deref(), &self.arguments.pod)
+    fn config(&self, settings: &Settings) -> Result<LineConfig, String> {
+        LineConfig::of(settings.borrow().as_deref(), &self.arguments.pod)
     }
 
     /// Returns when the settings name another operator, another cluster, or none.
-    async fn another_place(&self, place: &Place, settings: &mut Settings) {
-        while self.place(settings).as_ref() == Ok(place) {
+    async fn until_changed(&self, config: &LineConfig, settings: &mut Settings) {
+        while self.config(settings).as_ref() == Ok(config) {
             if settings.changed().await.is_err() {
                 std::future::pending::<()>().await;
             }
@@ -68,35 +68,35 @@ impl Keeper {
     }
 
     /// Returns when the line has to be made anew.
-    async fn keep(&self, place: &Place) {
+    async fn keep(&self, config: &LineConfig) {
         self.shared.lock().line.certificate = None;
-        let source = self.source(place);
+        let source = self.source(config);
         tokio::select! {
             () = self.mirror_source(source.as_ref()) => {}
             () = async {
                 let credentials = source.current().await;
                 tokio::select! {
                     () = self.mirror_credentials(credentials.clone()) => {}
-                    () = self.hold(place, credentials) => {}
+                    () = self.hold(config, credentials) => {}
                 }
             } => {}
         }
     }
 
-    fn source(&self, place: &Place) -> Box<dyn IdentitySource> {
-        let own = place.own.clone();
-        match &place.workload_api {
+    fn source(&self, config: &LineConfig) -> Box<dyn IdentitySource> {
+        let own = config.own.clone();
+        match &config.workload_api {
             Some(endpoint) => Box::new(Source::follow(endpoint.clone(), own, workload_api::Times::default())),
             None => Box::new(MountedFiles::start(self.arguments.mtls_dir.clone(), own)),
         }
     }
 
-    async fn hold(&self, place: &Place, credentials: Current) {
-        let line = match self.line(place, credentials).await {
+    async fn hold(&self, config: &LineConfig, credentials: Current) {
+        let line = match self.line(config, credentials).await {
             Ok(line) => line,
             Err(problem) => {
                 self.down(problem);
-                return sleep(LOOK).await;
+                return sleep(INTERVAL).await;
             }
         };
         let (notices, receiver) = mpsc::channel(ON_THE_WAY);
@@ -108,19 +108,19 @@ impl Keeper {
         }
     }
 
-    async fn line(&self, place: &Place, credentials: Current) -> Result<Line<LineNode>, String> {
+    async fn line(&self, config: &LineConfig, credentials: Current) -> Result<Line<LineNode>, String> {
         let pod = &self.arguments.pod;
         let memory = EpochFile::new(&pod.data_dir, &pod.run_dir, self.shared.clone());
-        let cluster_uid = place.sender.cluster_uid.clone();
+        let cluster_uid = config.sender.cluster_uid.clone();
         let opened = volume::work(move || Fence::open(cluster_uid, Box::new(memory))).await;
         let fence = opened.flatten().map_err(|error| format!("the remembered epoch cannot be read: {error}"))?;
         self.shared.lock().line.epoch = fence.highest();
-        let (arguments, shared, sender) = (self.arguments.clone(), self.shared.clone(), place.sender.clone());
+        let (arguments, shared, sender) = (self.arguments.clone(), self.shared.clone(), config.sender.clone());
         let parts = LineParts {
             node: Arc::new(LineNode { arguments, shared, sender }),
             fence: Arc::new(fence),
-            addresses: place.addresses.clone(),
-            operator: place.operator.clone(),
+            addresses: config.addresses.clone(),
+            operator: config.operator.clone(),
             credentials,
             times: Times::default(),
         };
@@ -163,7 +163,7 @@ impl Keeper {
                 }
                 state.line.certificate_problem = problem;
             }
-            sleep(LOOK).await;
+            sleep(INTERVAL).await;
         }
     }
 

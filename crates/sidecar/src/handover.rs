@@ -1,15 +1,17 @@
-//! Before a pod stops: a primary passes its role to its best replica. IO; needs no operator, only the two nodes.
-
-pub mod candidates;
+//! Before a pod stops: a primary passes its role to its best replica, as `sidecar_rules::handover` decides. IO; needs no operator,
+//! only the two nodes.
 
 use crate::{
     boot::{LONGEST_STOP, StopNote},
     volume, voters,
 };
-use candidates::{Candidate, Standing};
+use sidecar_rules::handover::{
+    AttachedReplica, Candidate, CandidateState, NotTaken, Outcome, PATIENCE_PER_REPLICA, Progress, Standing, Writes,
+    may_take_over, nobody_took_over, writes,
+};
 use std::{
     collections::BTreeMap,
-    fmt, io,
+    io,
     path::PathBuf,
     sync::atomic::{AtomicBool, Ordering},
     time::Duration,
@@ -18,19 +20,15 @@ use tokio::{
     sync::Mutex,
     time::{Instant, sleep},
 };
-use valkey::{Address, CallError, ClusterNodes, Connection};
+use topology::ClusterNodes;
+use valkey::{Address, CallError, Connection, Info};
 
 /// One answer of a node, here or on the other side.
 const CALL_DEADLINE: Duration = Duration::from_secs(2);
-/// Valkey itself gives a manual failover up after five seconds.
-const PATIENCE_PER_REPLICA: Duration = Duration::from_secs(6);
 /// Primaries that are being restarted themselves.
 const PATIENCE_WITH_VOTERS: Duration = Duration::from_secs(3);
 const POLL: Duration = Duration::from_millis(20);
-/// Before Valkey lets its clients write again after a failover that did not come to an end: the replica may have won it and not
-/// said so yet.
-const HELD_BACK: Duration = Duration::from_millis(3_500);
-/// The stop follows at once; a stop that does not come holds nobody for longer.
+/// The stop follows immediately; if it does not come, clients wait no longer than this.
 const LONGEST_HOLD: Duration = Duration::from_secs(60);
 /// In cluster mode Valkey has no use for it; others read it here.
 const PRIORITY: &str = "replica-priority";
@@ -47,47 +45,7 @@ pub struct HandOver {
     holds: AtomicBool,
 }
 
-/// Why a replica did not take over.
-enum NotTaken {
-    /// Its own pod ends: it could win the vote, end before anybody hears of it, and come back with a claim to slots whose writes went
-    /// elsewhere meanwhile.
-    StopsItself,
-    Because(String),
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    HandedOver { to: String },
-    NothingToDo(&'static str),
-    NoReplica,
-    Unreachable(String),
-    Failed(String),
-}
-
-impl Outcome {
-    pub fn name(&self) -> &'static str {
-        match self {
-            Outcome::HandedOver { .. } => "handed-over",
-            Outcome::NothingToDo(_) => "nothing-to-do",
-            Outcome::NoReplica => "no-replica-in-sync",
-            Outcome::Unreachable(_) => "valkey-unreachable",
-            Outcome::Failed(_) => "failed",
-        }
-    }
-}
-
-impl fmt::Display for Outcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Outcome::HandedOver { to } => write!(f, "{to} is the primary now"),
-            Outcome::NothingToDo(reason) => f.write_str(reason),
-            Outcome::NoReplica => f.write_str("no replica of this primary is in sync and stays"),
-            Outcome::Unreachable(reason) | Outcome::Failed(reason) => f.write_str(reason),
-        }
-    }
-}
-
-/// What was said about a stop that does not come is taken back. Once, and not by looking at the volume all the time: it may hang.
+/// Withdraws what was announced about a stop that does not come. Once, and not by checking the volume all the time: it may hang.
 async fn take_back(socket: PathBuf, data_dir: PathBuf) {
     sleep(LONGEST_STOP + Duration::from_secs(1)).await;
     if let Ok(mut valkey) = Connection::open(&Address::Unix(socket), CALL_DEADLINE).await {
@@ -113,7 +71,7 @@ impl HandOver {
         outcome
     }
 
-    /// Before anything else, so that nobody who stops as well hands over to this node, or hands back what it got from it.
+    /// Before anything else, so that no node that stops too hands over to this one, or hands back what it got from it.
     async fn say_that_it_stops(&self) -> Result<(), CallError> {
         let stopping = BTreeMap::from([(PRIORITY.to_owned(), STOPPING.to_owned())]);
         match self.connect().await?.config_set(&stopping).await {
@@ -129,7 +87,7 @@ impl HandOver {
     async fn leave_note(&self) {
         let own = async { self.connect().await?.cluster_my_id().await };
         let Ok(node_id) = own.await else { return };
-        let (note, folder) = (StopNote::now(node_id), self.data_dir.clone());
+        let (note, folder) = (StopNote::now(node_id.to_string()), self.data_dir.clone());
         let written = volume::work_within(CALL_DEADLINE, move || note.write(&folder).map_err(io::Error::other)).await;
         // One that was not written in time may be written yet.
         drop(tokio::spawn(take_back(self.socket.clone(), self.data_dir.clone())));
@@ -159,30 +117,23 @@ impl HandOver {
 
     /// `Err` is worth another try.
     async fn attempt(&self, until: Instant) -> Result<Outcome, String> {
-        let standing = match self.standing().await {
-            Ok(standing) => standing,
+        let candidates = match self.standing().await.map(Standing::candidates) {
             Err(error) => return Ok(Outcome::Unreachable(error.to_string())),
-        };
-        let candidates = match standing {
-            Standing::Replica => return Ok(Outcome::NothingToDo("this node is a replica")),
-            Standing::WithoutSlots => return Ok(Outcome::NothingToDo("this primary serves no slots")),
-            Standing::Standalone => return Ok(Outcome::NothingToDo("this server is not part of a cluster")),
-            Standing::Primary { candidates } if candidates.is_empty() => return Ok(Outcome::NoReplica),
-            Standing::Primary { candidates } => candidates,
+            Ok(Err(outcome)) => return Ok(outcome),
+            Ok(Ok(candidates)) => candidates,
         };
         // The primary holds its clients back during a failover: it is not begun before it can succeed.
         if let Ok(nodes) = self.nodes().await {
             voters::wait_until_able(&nodes, PATIENCE_WITH_VOTERS, until).await;
         }
-        let mut reasons = Vec::new();
+        let mut tried = Vec::new();
         for candidate in candidates {
             match self.give_to(&candidate, until).await {
                 Ok(()) => return Ok(Outcome::HandedOver { to: candidate.name() }),
-                Err(NotTaken::StopsItself) => {}
-                Err(NotTaken::Because(reason)) => reasons.push(format!("{}: {reason}", candidate.name())),
+                Err(not_taken) => tried.push((candidate.name(), not_taken)),
             }
         }
-        if reasons.is_empty() { Ok(Outcome::NoReplica) } else { Err(reasons.join("; ")) }
+        nobody_took_over(tried)
     }
 
     async fn standing(&self) -> Result<Standing, CallError> {
@@ -191,7 +142,7 @@ impl HandOver {
         if !info.flag("cluster_enabled") {
             return Ok(Standing::Standalone);
         }
-        Ok(Standing::of(&info, &own.cluster_nodes().await?))
+        Ok(Standing::of(info.is_replica(), &own.cluster_nodes().await?, &attached(&info)))
     }
 
     async fn nodes(&self) -> Result<ClusterNodes, CallError> {
@@ -202,17 +153,14 @@ impl HandOver {
         let reason = |error: CallError| NotTaken::Because(error.to_string());
         let mut replica = Connection::open(&Address::Tcp(candidate.address), CALL_DEADLINE).await.map_err(reason)?;
         let info = replica.info(&["replication"]).await.map_err(reason)?;
-        if !info.is_replica() || info.text("master_link_status") != Some("up") {
-            return Err(NotTaken::Because("it is not a replica in sync".into()));
-        }
-        if info.text("slave_priority") == Some(STOPPING) {
-            return Err(NotTaken::StopsItself);
-        }
+        may_take_over(CandidateState {
+            is_replica: info.is_replica(),
+            link_up: info.text("master_link_status") == Some("up"),
+            stopping: info.text("slave_priority") == Some(STOPPING),
+        })?;
         if let Err(error) = replica.cluster_failover().await {
-            // Without an answer it may have begun all the same.
-            if error.refusal().is_none() {
-                self.hold().await;
-            }
+            let refused = error.refusal().is_some();
+            self.hold_or_release(if refused { Progress::Refused } else { Progress::NoAnswer }).await;
             return Err(reason(error));
         }
         let until = until.min(Instant::now() + PATIENCE_PER_REPLICA);
@@ -220,23 +168,28 @@ impl HandOver {
     }
 
     async fn wait_until_replica(&self, until: Instant) -> Result<(), String> {
-        let hold_at = Instant::now() + HELD_BACK;
+        let asked = Instant::now();
         while Instant::now() < until {
             let standing = self.standing().await.map_err(|error| error.to_string())?;
-            if matches!(standing, Standing::Replica | Standing::WithoutSlots) {
-                self.let_go().await;
+            if standing.is_handed_over() {
+                self.hold_or_release(Progress::Done).await;
                 return Ok(());
             }
-            if Instant::now() >= hold_at {
-                self.hold().await;
-            }
+            self.hold_or_release(Progress::StillPrimary(asked.elapsed())).await;
             sleep(POLL).await;
         }
-        self.hold().await;
+        self.hold_or_release(Progress::GivenUp).await;
         Err("this node was still the primary when the time was over".into())
     }
 
-    /// From here on nothing is acknowledged that a winner nobody has heard of yet would not have. The stop comes anyway.
+    async fn hold_or_release(&self, progress: Progress) {
+        match writes(progress) {
+            Writes::Leave => {}
+            Writes::Hold => self.hold().await,
+            Writes::Release => self.release().await,
+        }
+    }
+
     async fn hold(&self) {
         if self.holds.load(Ordering::Relaxed) {
             return;
@@ -248,8 +201,7 @@ impl HandOver {
         }
     }
 
-    /// Clients that wait are sent to the new primary.
-    async fn let_go(&self) {
+    async fn release(&self) {
         if self.holds.swap(false, Ordering::Relaxed)
             && let Ok(mut own) = self.connect().await
         {
@@ -260,4 +212,14 @@ impl HandOver {
     async fn connect(&self) -> Result<Connection, CallError> {
         Connection::open(&Address::Unix(self.socket.clone()), CALL_DEADLINE).await
     }
+}
+
+fn attached(info: &Info) -> Vec<AttachedReplica> {
+    let attached = info.attached_replicas().into_iter().map(|replica| AttachedReplica {
+        address: replica.address,
+        online: replica.online,
+        offset: replica.offset,
+        lag_seconds: replica.lag_seconds,
+    });
+    attached.collect()
 }

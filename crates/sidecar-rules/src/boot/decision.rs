@@ -1,0 +1,192 @@
+//! Whether a Valkey that wants to start may, and as what. Pure; asked again whenever a fact changes.
+//!
+//! A primary that comes back without its data within the node timeout is still the primary for everybody, and its replicas
+//! throw their copies away to follow it. So a primary with slots that did not end in order waits until another has its
+//! slots, or until it is sure that waiting longer saves nothing. The operator may let it through earlier, but not over a better
+//! copy that answers: it does not see which data this node would load.
+
+use super::{
+    past::{Past, PastNode},
+    peer_answer::{Copy, Followed, PeerAnswer, Successor},
+};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, SystemTime},
+};
+use topology::{NodeId, Role};
+
+/// As what a Valkey starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// With its nodes.conf and data.
+    AsIs,
+    /// As a new, empty node.
+    Fresh,
+}
+
+/// What Valkey would load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Data {
+    Nothing,
+    /// Of some moment in the past.
+    Snapshot,
+    /// Written along, a second behind at most.
+    Journal,
+}
+
+#[derive(Clone, Debug)]
+pub struct Facts {
+    pub past: Past,
+    pub data: Data,
+    /// When the snapshot was completed, by this node's clock.
+    pub snapshot_written: Option<SystemTime>,
+    /// It stopped in order, and all it had was written: see `stopped_in_order`.
+    pub clean_stop: bool,
+    /// By node id, the last answer of each since the wait began; those that gave none are absent.
+    pub answers: BTreeMap<NodeId, PeerAnswer>,
+    /// How long they have been asked.
+    pub asked: Duration,
+    /// What the operator asks for.
+    pub ordered: Option<Start>,
+    pub waited: Duration,
+    /// After this the cluster had its chance to vote for another.
+    pub patience: Duration,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// `concede`: first give up the epoch under which it served its slots, so that it cannot win them back.
+    Open {
+        start: Start,
+        concede: bool,
+        reason: String,
+    },
+    Wait {
+        reason: String,
+    },
+}
+
+/// How long replicas have to answer before an order is obeyed that could overrule them; an order lasts a little longer.
+const TIME_TO_ANSWER: Duration = Duration::from_millis(1_500);
+/// A replica loses its link together with the process, but reports it in whole seconds and by its own clock. What a snapshot has
+/// was written before it was completed, so giving a replica this much too much credit loses nothing.
+const ROUNDING: Duration = Duration::from_secs(2);
+
+/// The Valkey was asked to stop, and what it would load was written after that: on SIGTERM Valkey saves, unless it is configured
+/// not to.
+pub fn stopped_in_order(asked: Option<SystemTime>, data: Data, snapshot_written: Option<SystemTime>) -> bool {
+    asked.is_some_and(|asked| match data {
+        Data::Nothing => false,
+        Data::Snapshot => snapshot_written.is_some_and(|written| written >= asked),
+        Data::Journal => true,
+    })
+}
+
+pub fn decide(facts: &Facts) -> Decision {
+    match (facts.ordered, &facts.past) {
+        (Some(Start::Fresh), _) => obey(Start::Fresh),
+        (Some(Start::AsIs), Past::Node(node)) => start_as_is(node, facts),
+        (_, Past::Unknown) => open("it has no past: it joins nothing by itself"),
+        (_, Past::Damaged(reason)) => {
+            wait(format!("nodes.conf is damaged ({reason}): Valkey would not start with it; it can only start afresh"))
+        }
+        (_, Past::Node(node)) => decide_for(node, facts),
+    }
+}
+
+/// What it would do by itself comes first: if it has a successor it gives way to that one, with or without an order.
+fn start_as_is(node: &PastNode, facts: &Facts) -> Decision {
+    match decide_for(node, facts) {
+        Decision::Wait { .. } => objection(node, facts).map_or_else(|| obey(Start::AsIs), wait),
+        open => open,
+    }
+}
+
+/// Why an order to start as is is not obeyed: this node would immediately be the primary again, and its replicas would throw away
+/// what they have; one of them may even serve its slots by now.
+fn objection(node: &PastNode, facts: &Facts) -> Option<String> {
+    if facts.data != Data::Journal
+        && let Some(replica) = better_copy(facts)
+    {
+        return Some(format!("replica {replica} has what this node would not load: it has to take over first"));
+    }
+    let heard = node.replicas().all(|replica| facts.answers.contains_key(&replica.id));
+    (!heard && facts.asked < TIME_TO_ANSWER)
+        .then(|| "it was a primary: its replicas are asked first what they have".to_owned())
+}
+
+fn decide_for(node: &PastNode, facts: &Facts) -> Decision {
+    if node.role != Role::Primary {
+        return open("it was a replica");
+    }
+    if node.slots.is_empty() {
+        return open("it served no slots");
+    }
+    if node.replicas().next().is_none() {
+        return open("it had no replica: there is no better copy");
+    }
+    if facts.clean_stop {
+        return open("it stopped in order with all its data");
+    }
+    match facts.answers.values().find_map(|answer| answer.successor.as_ref()) {
+        Some(Successor { name, outranks }) => {
+            let reason = format!("{name} serves its slots now: it will follow");
+            Decision::Open { start: Start::AsIs, concede: !outranks, reason }
+        }
+        None => without_successor(node, facts),
+    }
+}
+
+fn without_successor(node: &PastNode, facts: &Facts) -> Decision {
+    let over = facts.waited >= facts.patience;
+    match facts.data {
+        Data::Nothing if over && no_copy_has_data(node, facts) => open("no copy of its slots holds any data"),
+        Data::Nothing => wait("it was a primary and its data is gone: one of its replicas has to take over first"),
+        Data::Snapshot => match better_copy(facts) {
+            Some(replica) => {
+                wait(format!("its snapshot is older than the copy of replica {replica}, which has to take over first"))
+            }
+            None if over => open("nobody took over and no better copy answers"),
+            None => wait("it was a primary that did not stop in order: its replicas get the time to take over"),
+        },
+        Data::Journal if over => open("nobody took over, and its append-only file has its data"),
+        Data::Journal => wait("it was a primary that did not stop in order: its replicas get the time to take over"),
+    }
+}
+
+fn no_copy_has_data(node: &PastNode, facts: &Facts) -> bool {
+    let keys = |id: &NodeId| facts.answers.get(id).and_then(|answer| answer.copy).map(|copy| copy.keys);
+    // A replica that was not one of the cluster's nodes may have followed from anywhere: if it does not answer, it is not waited for.
+    node.replicas().all(|replica| keys(&replica.id).map_or(replica.unlisted, |keys| keys == 0))
+}
+
+/// Anything is better than nothing; than a snapshot, what was followed beyond it.
+fn better_copy(facts: &Facts) -> Option<&NodeId> {
+    let is_better = |copy: Copy| copy.keys > 0 && (facts.data == Data::Nothing || followed_beyond(copy, facts));
+    let better = facts.answers.iter().find(|(_, answer)| answer.copy.is_some_and(is_better));
+    better.map(|(id, _)| id)
+}
+
+fn followed_beyond(copy: Copy, facts: &Facts) -> bool {
+    match copy.followed {
+        Followed::Never => false,
+        Followed::Until(lost) => facts.snapshot_written.is_none_or(|written| lost + ROUNDING >= written),
+        Followed::Still => true,
+    }
+}
+
+fn obey(start: Start) -> Decision {
+    Decision::Open { start, concede: false, reason: "the operator lets it through".into() }
+}
+
+fn open(reason: impl Into<String>) -> Decision {
+    Decision::Open { start: Start::AsIs, concede: false, reason: reason.into() }
+}
+
+fn wait(reason: impl Into<String>) -> Decision {
+    Decision::Wait { reason: reason.into() }
+}
+
+#[cfg(test)]
+#[path = "decision_tests.rs"]
+mod tests;

@@ -1,0 +1,158 @@
+//! Before a pod stops: whether there is something to hand over and to whom, when clients' writes are held back, and what came of
+//! it. Pure.
+
+mod candidates;
+
+pub use candidates::{AttachedReplica, Candidate, Standing};
+
+use std::{fmt, time::Duration};
+
+/// Valkey itself gives a manual failover up after five seconds.
+pub const PATIENCE_PER_REPLICA: Duration = Duration::from_secs(6);
+/// Before Valkey lets its clients write again after a failover that did not complete: the replica may have won it and not said so
+/// yet.
+const HOLD_AFTER: Duration = Duration::from_millis(3_500);
+
+/// What a candidate says of itself right before it is asked to take over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CandidateState {
+    pub is_replica: bool,
+    pub link_up: bool,
+    /// Its own pod stops too.
+    pub stopping: bool,
+}
+
+/// Why a replica did not take over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotTaken {
+    /// It could win the vote, end before the others hear of it, and come back with a claim to slots whose writes went elsewhere
+    /// meanwhile.
+    StopsItself,
+    Because(String),
+}
+
+pub fn may_take_over(state: CandidateState) -> Result<(), NotTaken> {
+    if !state.is_replica || !state.link_up {
+        return Err(NotTaken::Because("it is not a replica in sync".into()));
+    }
+    if state.stopping { Err(NotTaken::StopsItself) } else { Ok(()) }
+}
+
+/// How far a replica that was asked to take over has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// It refused: nothing has begun.
+    Refused,
+    /// It did not answer: the failover may have begun all the same.
+    NoAnswer,
+    /// This node is still the primary after that time.
+    StillPrimary(Duration),
+    /// The time is over, and this node is still the primary.
+    GivenUp,
+    /// This node is a replica now.
+    Done,
+}
+
+/// What to do about the clients' writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writes {
+    Leave,
+    /// From here on nothing is acknowledged that a winner which has not been heard of yet would not have. The stop comes anyway.
+    Hold,
+    /// Clients that wait are sent to the new primary.
+    Release,
+}
+
+pub fn writes(progress: Progress) -> Writes {
+    match progress {
+        Progress::Refused => Writes::Leave,
+        Progress::NoAnswer | Progress::GivenUp => Writes::Hold,
+        Progress::StillPrimary(asked) if asked >= HOLD_AFTER => Writes::Hold,
+        Progress::StillPrimary(_) => Writes::Leave,
+        Progress::Done => Writes::Release,
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    HandedOver { to: String },
+    NothingToDo(&'static str),
+    NoReplica,
+    Unreachable(String),
+    Failed(String),
+}
+
+/// After every candidate was tried, with its name. `Err` is worth another try.
+pub fn nobody_took_over(tried: Vec<(String, NotTaken)>) -> Result<Outcome, String> {
+    let reasons = tried.into_iter().filter_map(|(name, not_taken)| match not_taken {
+        NotTaken::StopsItself => None,
+        NotTaken::Because(reason) => Some(format!("{name}: {reason}")),
+    });
+    let reasons: Vec<String> = reasons.collect();
+    if reasons.is_empty() { Ok(Outcome::NoReplica) } else { Err(reasons.join("; ")) }
+}
+
+impl Outcome {
+    pub fn name(&self) -> &'static str {
+        match self {
+            Outcome::HandedOver { .. } => "handed-over",
+            Outcome::NothingToDo(_) => "nothing-to-do",
+            Outcome::NoReplica => "no-replica-in-sync",
+            Outcome::Unreachable(_) => "valkey-unreachable",
+            Outcome::Failed(_) => "failed",
+        }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Outcome::HandedOver { to } => write!(f, "{to} is the primary now"),
+            Outcome::NothingToDo(reason) => f.write_str(reason),
+            Outcome::NoReplica => f.write_str("no replica of this primary is in sync and stays"),
+            Outcome::Unreachable(reason) | Outcome::Failed(reason) => f.write_str(reason),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_replica_in_sync_that_stays_is_asked_to_take_over() {
+        let good = CandidateState { is_replica: true, link_up: true, stopping: false };
+        assert_eq!(may_take_over(good), Ok(()));
+        assert_eq!(may_take_over(CandidateState { stopping: true, ..good }), Err(NotTaken::StopsItself));
+        for bad in [CandidateState { is_replica: false, ..good }, CandidateState { link_up: false, ..good }] {
+            assert!(matches!(may_take_over(bad), Err(NotTaken::Because(_))), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn writes_are_held_while_a_failover_may_have_been_won_unheard_and_released_when_it_was() {
+        for (progress, expected) in [
+            (Progress::Refused, Writes::Leave),
+            (Progress::NoAnswer, Writes::Hold),
+            (Progress::StillPrimary(Duration::ZERO), Writes::Leave),
+            (Progress::StillPrimary(HOLD_AFTER), Writes::Hold),
+            (Progress::GivenUp, Writes::Hold),
+            (Progress::Done, Writes::Release),
+        ] {
+            assert_eq!(writes(progress), expected, "{progress:?}");
+        }
+    }
+
+    #[test]
+    fn writes_are_held_before_the_time_for_one_replica_is_over() {
+        assert!(HOLD_AFTER < PATIENCE_PER_REPLICA);
+    }
+
+    #[test]
+    fn replicas_that_all_stop_too_are_no_reason_to_try_again() {
+        let stops = || ("p-1".to_owned(), NotTaken::StopsItself);
+        assert_eq!(nobody_took_over(vec![stops()]), Ok(Outcome::NoReplica));
+        let failed = ("p-2".to_owned(), NotTaken::Because("no".into()));
+        assert_eq!(nobody_took_over(vec![stops(), failed]), Err("p-2: no".to_owned()));
+    }
+}

@@ -1,0 +1,142 @@
+//! The operator's commands on one node, after `sidecar_rules` had no objection. In memory.
+
+use crate::node::{Node, address};
+use crate::world::World;
+use planner::nodes::{Action, FailoverMode, Outcome, Peer};
+use sidecar_rules::commands::failover::{self, Mode};
+use sidecar_rules::commands::replicate::{self, Held};
+use sidecar_rules::commands::{Need, Objection, add_slots, forget, meet, set_config_epoch};
+use topology::{ClusterNode, NodeId, Role, SlotSet};
+
+/// How long a node that was met is tried.
+const MEETING: u64 = 5_000;
+/// How long a forgotten node stays forgotten.
+const FORGOTTEN: u64 = 60_000;
+
+type Work = Result<(), Outcome>;
+
+impl World {
+    pub fn execute(&mut self, name: &str, action: &Action) -> Outcome {
+        match self.carry_out(name, action) {
+            Ok(()) => Outcome::Done,
+            Err(outcome) => outcome,
+        }
+    }
+
+    fn carry_out(&mut self, name: &str, action: &Action) -> Work {
+        if let Action::OpenGate(start, _) = action {
+            return self.open_gate(name, *start).map_err(Outcome::Refused);
+        }
+        let node = self.node(name).ok_or_else(|| Outcome::Failed("Valkey does not answer".to_owned()))?.clone();
+        match action {
+            Action::Probe | Action::ReadView | Action::OpenGate(..) => Ok(()),
+            Action::Meet(peers) => self.meet(&node, peers),
+            Action::AddSlots(slots) => self.add_slots(&node, slots),
+            Action::SetConfigEpoch(epoch) => self.set_config_epoch(&node, *epoch),
+            Action::Replicate(id) => self.replicate_from(&node, id),
+            Action::Failover(mode) => self.fail_over(&node, *mode),
+            Action::Forget(ids) => self.forget(&node, ids),
+        }
+    }
+
+    fn change(&mut self, node: &Node, change: impl FnOnce(&mut Node)) -> Work {
+        self.node_mut(&node.pod).map(change).ok_or_else(|| Outcome::Failed("Valkey is gone".to_owned()))
+    }
+
+    fn meet(&mut self, node: &Node, peers: &[Peer]) -> Work {
+        let nodes = node.cluster_nodes();
+        let mut strange = Vec::new();
+        for peer in peers {
+            let at = address(&peer.ip).ok_or_else(|| Outcome::Refused(format!("{} is no address", peer.ip)))?;
+            if !meet::knows(&nodes, at) {
+                let theirs = self.view_at(&node.pod, at);
+                meet::check(&nodes, at, Some(&peer.node_id), theirs.as_ref()).map_err(outcome)?;
+                strange.push(peer.ip.clone());
+            }
+        }
+        let until = self.now + MEETING;
+        self.change(node, |node| node.meeting.extend(strange.into_iter().map(|ip| (ip, until))))
+    }
+
+    fn add_slots(&mut self, node: &Node, wanted: &SlotSet) -> Work {
+        let missing = add_slots::missing(&node.cluster_nodes(), wanted).map_err(outcome)?;
+        self.change(node, |node| node.slots = node.slots.union(&missing))
+    }
+
+    fn set_config_epoch(&mut self, node: &Node, epoch: u64) -> Work {
+        let known_nodes = u64::try_from(node.peers.len() + 1).unwrap_or(u64::MAX);
+        match set_config_epoch::check(epoch, node.config_epoch, known_nodes).map_err(outcome)? {
+            Need::Nothing => Ok(()),
+            Need::Change => self.change(node, |node| {
+                (node.config_epoch, node.current_epoch) = (epoch, node.current_epoch.max(epoch));
+            }),
+        }
+    }
+
+    fn replicate_from(&mut self, node: &Node, primary: &NodeId) -> Work {
+        let keys = u64::try_from(node.keys.len()).unwrap_or(u64::MAX);
+        let held = Held { keys, link_up: node.link_up };
+        if replicate::check(&node.cluster_nodes(), primary, held).map_err(outcome)? == Need::Nothing {
+            return Ok(());
+        }
+        if node.peers.get(primary).is_none_or(|peer| peer.role != Role::Primary) {
+            return Err(Outcome::Failed("this node does not know it as a primary".to_owned()));
+        }
+        self.change(node, |node| node.become_replica_of(primary))
+    }
+
+    fn fail_over(&mut self, node: &Node, mode: FailoverMode) -> Work {
+        let nodes = node.cluster_nodes();
+        if failover::need(&nodes).map_err(outcome)? == Need::Nothing {
+            return Ok(());
+        }
+        let mode = match mode {
+            FailoverMode::Coordinated => Mode::Coordinated,
+            FailoverMode::Force => Mode::Force,
+            FailoverMode::Takeover => Mode::Takeover,
+        };
+        let answer = failover::primary_to_ask(&nodes, mode).and_then(|primary| self.answer_of(node, primary));
+        failover::check(&nodes, mode, answer.as_ref()).map_err(outcome)?;
+        match (mode, &node.primary) {
+            (Mode::Takeover, Some(primary)) => {
+                self.promote(&node.pod, primary, node.current_epoch + 1);
+                Ok(())
+            }
+            _ if self.elect(&node.pod, true) => Ok(()),
+            _ => Err(Outcome::Failed("no majority voted for it".to_owned())),
+        }
+    }
+
+    /// What one node forgets, all others do that hear of it.
+    fn forget(&mut self, node: &Node, ids: &[NodeId]) -> Work {
+        let nodes = node.cluster_nodes();
+        for gone in forget::known(&nodes, ids).map_err(outcome)? {
+            forget::check(&nodes, gone, self.answer_of(node, gone).is_some()).map_err(outcome)?;
+        }
+        let until = self.now + FORGOTTEN;
+        let listeners: Vec<String> =
+            self.nodes().map(|node| node.pod.clone()).filter(|other| self.reachable(&node.pod, other)).collect();
+        for listener in listeners {
+            let Some(node) = self.node_mut(&listener) else { continue };
+            for id in ids.iter().filter(|id| node.primary.as_ref() != Some(id) && node.id != **id) {
+                if node.peers.remove(id).is_some() {
+                    node.forgotten.insert(id.clone(), until);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What a known node sees, if it answers where it is known to be.
+    fn answer_of(&self, node: &Node, other: &ClusterNode) -> Option<topology::ClusterNodes> {
+        let view = self.view_at(&node.pod, other.address?)?;
+        view.myself().is_some_and(|found| found.id == other.id).then_some(view)
+    }
+}
+
+fn outcome(objection: Objection) -> Outcome {
+    match objection {
+        Objection::Invalid(text) | Objection::Unsafe(text) => Outcome::Refused(text),
+        Objection::NotNow(text) => Outcome::Failed(text),
+    }
+}
