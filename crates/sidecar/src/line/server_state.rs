@@ -24,7 +24,7 @@ pub async fn read(connection: &mut Connection) -> Result<ServerState, CallError>
     if server.info.flag("cluster_enabled") {
         server.cluster = Some(connection.cluster_info().await?);
         server.nodes = Some(connection.cluster_nodes().await?);
-        server.shard_id = connection.call(&["CLUSTER", "MYSHARDID"]).await?.into_text();
+        server.shard_id = connection.cluster_my_shard_id().await?;
     }
     Ok(server)
 }
