@@ -20,7 +20,7 @@ use crate::init::BootSettings;
 use crate::layout::{self, Dir, MARKER, Testbed};
 use crate::parts::{self, Programs};
 use crate::progress::Progress;
-use crate::{cgroups, host, images, journal, pki};
+use crate::{cgroups, host, images, journal, patience, pki};
 
 pub fn up(name: &str, nodes: u8, with: &[String], progress: &Progress) -> Result<()> {
     host::check()?;
@@ -47,7 +47,7 @@ pub fn up(name: &str, nodes: u8, with: &[String], progress: &Progress) -> Result
 
 /// Waits for the boot. When it fails its processes end, and its logs stay.
 fn attend(dir: &Dir, progress: &Progress) -> Result<()> {
-    let outcome = journal::follow(dir, Duration::from_secs(180), || alive(dir.name()), |step| progress.say(step));
+    let outcome = journal::follow(dir, patience::seconds(180), || alive(dir.name()), |step| progress.say(step));
     if outcome.is_err() {
         end(dir)?;
     }
@@ -98,6 +98,7 @@ fn spawn(testbed: &Testbed) -> Result<()> {
     let mut command = Command::new("setsid");
     command.args(["unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--mount-proc"]);
     command.arg(dir.binary("testbed")).args(["--name", &testbed.name, "init"]).env(MARKER, &testbed.name);
+    command.env(patience::VARIABLE, patience::factor().to_string());
     command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).current_dir("/");
     let mut child = command.spawn().context("cannot start the testbed's init")?;
     // Reaped if it ends while this process lives; after that it is the machine's.
@@ -156,10 +157,11 @@ fn wipe(dir: &Dir) -> Result<()> {
 
 /// The kernel takes namespaces apart behind the scenes, so their things go a moment after their last process.
 fn await_gone(what: &str, mut gone: impl FnMut() -> bool) -> Result<()> {
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let limit = patience::seconds(10);
+    let deadline = Instant::now() + limit;
     while !gone() {
         if Instant::now() > deadline {
-            bail!("{what} are still there after 10 s");
+            bail!("{what} are still there after {} s", limit.as_secs());
         }
         thread::sleep(Duration::from_millis(20));
     }

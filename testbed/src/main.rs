@@ -15,6 +15,7 @@ mod lifecycle;
 mod network;
 mod node;
 mod parts;
+mod patience;
 mod pki;
 mod pod;
 mod progress;
@@ -38,6 +39,9 @@ struct Cli {
     /// Which testbed; several can run side by side.
     #[arg(long, global = true, default_value = "main", env = "TESTBED_NAME")]
     name: String,
+    /// Wait this many times longer than usual before something counts as stuck; for slow machines.
+    #[arg(long, global = true, default_value_t = 1, env = patience::VARIABLE, value_parser = clap::value_parser!(u32).range(1..=100))]
+    patience: u32,
     #[command(subcommand)]
     verb: Verb,
 }
@@ -133,6 +137,7 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli) -> Result<()> {
     let progress = Progress::start();
+    patience::set(cli.patience);
     layout::check_name(&cli.name)?;
     let name = cli.name.as_str();
     match cli.verb {
