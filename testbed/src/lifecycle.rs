@@ -31,11 +31,8 @@ pub fn up(name: &str, nodes: u8, with: &[String], progress: &Progress) -> Result
         same_shape(name, nodes)?;
         progress.say(&format!("testbed {name} is up already"));
     } else {
-        host::install_tools(progress)?;
+        let (programs, settings) = prepare(progress)?;
         host::raise_watch_limit(progress)?;
-        let programs = Programs::obtain(progress)?;
-        let settings =
-            BootSettings { pause: images::pause()?, cni_plugins: programs.cni_plugins.display().to_string() };
         begin(name, nodes, &programs, &settings, &began)?;
         attend(&dir, progress)?;
     }
@@ -43,6 +40,14 @@ pub fn up(name: &str, nodes: u8, with: &[String], progress: &Progress) -> Result
         parts::add_optional(part, &dir, progress)?;
     }
     Ok(())
+}
+
+/// Installs, builds and unpacks what a testbed is made of.
+pub fn prepare(progress: &Progress) -> Result<(Programs, BootSettings)> {
+    host::install_tools(progress)?;
+    let programs = Programs::obtain(progress)?;
+    let settings = BootSettings { pause: images::pause()?, cni_plugins: programs.cni_plugins.display().to_string() };
+    Ok((programs, settings))
 }
 
 /// Waits for the boot. When it fails its processes end, and its logs stay.

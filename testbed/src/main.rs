@@ -57,6 +57,8 @@ enum Verb {
         #[arg(long = "with", value_name = "PART", value_parser = clap::builder::PossibleValuesParser::new(parts::OPTIONAL_NAMES))]
         with: Vec<String>,
     },
+    /// Install, build and unpack everything that `up` needs, and start nothing.
+    Prepare,
     /// Install the few tools that testbeds, images and tests need from the machine's package manager.
     Tools,
     /// Make an optional part ready without a testbed and print where its programs are.
@@ -146,6 +148,7 @@ fn run(cli: Cli) -> Result<()> {
             progress.say(&format!("up: export KUBECONFIG={}", Dir::of(name).kubeconfig().display()));
             Ok(())
         }
+        Verb::Prepare => lifecycle::prepare(&progress).map(drop),
         Verb::Tools => host::install_tools(&progress),
         Verb::Part { part } => {
             parts::optional(&part, &progress)?.iter().for_each(|(_, path)| println!("{}", path.display()));
