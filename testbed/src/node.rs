@@ -87,7 +87,7 @@ pub fn stop(testbed: &Testbed, node: &Node, supervisor: &Supervisor) -> Result<(
 fn kill_all(dir: &Dir, node: &Node) -> Result<()> {
     let deadline = Instant::now() + patience::seconds(10);
     loop {
-        let mut alive = cgroups::processes(&dir.cgroup(), &node.name);
+        let mut alive = cgroups::processes(&dir.cgroup(), &node.name)?;
         alive.extend(processes_mentioning(&format!("{}/", dir.text(&node.name))));
         if alive.is_empty() {
             return Ok(());
