@@ -23,7 +23,7 @@ prepare() { # nodes, image…
 resident() { # program
   local pid
   for pid in $(pgrep -x "$1" || true); do
-    grep -q "valkey-testbed-$TESTBED_NAME" "/proc/$pid/cgroup" 2>/dev/null || continue
+    grep -q "/valkey-testbed-$TESTBED_NAME/" "/proc/$pid/cgroup" 2>/dev/null || continue
     awk '$1 == "VmRSS:" { print $2 }' "/proc/$pid/status"
   done
 }

@@ -19,6 +19,7 @@ pub mod mode;
 pub mod namespace;
 pub mod objects;
 pub mod operator;
+pub mod patience;
 pub mod process;
 pub mod ready;
 pub mod replicas;

@@ -141,7 +141,7 @@ fn names_in(folder: &Path) -> Vec<String> {
     entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
-/// Three levels below each hierarchy: deeper ones cannot outlive their parents.
+/// Three levels below each hierarchy: deeper ones cannot outlive their parents. Those of systemd come and go with sessions and timers.
 fn cgroups() -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     descend(Path::new("/sys/fs/cgroup"), 3, &mut found);
@@ -150,12 +150,17 @@ fn cgroups() -> BTreeSet<String> {
 
 fn descend(folder: &Path, levels: usize, found: &mut BTreeSet<String>) {
     let Ok(entries) = fs::read_dir(folder) else { return };
-    for path in entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir() && !path.is_symlink()) {
+    let folders = entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir() && !path.is_symlink());
+    for path in folders.filter(|path| !is_of_systemd(path)) {
         found.insert(path.display().to_string());
         if levels > 1 {
             descend(&path, levels - 1, found);
         }
     }
+}
+
+fn is_of_systemd(cgroup: &Path) -> bool {
+    cgroup.extension().is_some_and(|kind| ["slice", "scope", "service"].iter().any(|unit| kind == *unit))
 }
 
 /// Processes of a cluster: by program, or because they live in another network or mount namespace than we do.
@@ -220,6 +225,12 @@ mod tests {
     fn counters_and_comments_are_no_part_of_a_rule() {
         assert_eq!(rule(":FORWARD ACCEPT [12:900]").as_deref(), Some(":FORWARD ACCEPT"));
         assert_eq!(rule("# Generated at noon"), None);
+    }
+
+    #[test]
+    fn cgroups_of_systemd_are_known_by_their_kind_of_unit() {
+        assert!(is_of_systemd(Path::new("/sys/fs/cgroup/user.slice")));
+        assert!(!is_of_systemd(Path::new("/sys/fs/cgroup/valkey-testbed-e2e-gone")));
     }
 
     #[test]

@@ -21,6 +21,28 @@ pub fn signal(pod: &Pod, container: &str, signal: &str) -> Result<()> {
     Ok(())
 }
 
+/// False too for a container that never ran.
+pub fn is_running(pod: &Pod, container: &str) -> bool {
+    pid_of(pod, container).is_ok()
+}
+
+/// What the kernel holds a running container to, in bytes.
+pub fn memory_limit(pod: &Pod, container: &str) -> Result<u64> {
+    let pid = pid_of(pod, container)?;
+    let cgroups = fs::read_to_string(format!("/proc/{pid}/cgroup")).with_context(|| format!("read about {pid}"))?;
+    let file = memory_limit_file(&cgroups).with_context(|| format!("{pid} is in no cgroup: {cgroups}"))?;
+    let text = fs::read_to_string(&file).with_context(|| format!("read {file}"))?;
+    text.trim().parse().with_context(|| format!("{file} says {text:?}"))
+}
+
+/// Where version 1 of cgroups has the memory controller, version 2 has none, also when both are mounted.
+fn memory_limit_file(cgroups: &str) -> Option<String> {
+    let version1 = cgroups.lines().find_map(|line| line.split_once(":memory:"));
+    let version2 = cgroups.lines().find_map(|line| line.strip_prefix("0::"));
+    let in_version1 = version1.map(|(_, path)| format!("/sys/fs/cgroup/memory{path}/memory.limit_in_bytes"));
+    in_version1.or_else(|| version2.map(|path| format!("/sys/fs/cgroup{path}/memory.max")))
+}
+
 fn pid_of(pod: &Pod, container: &str) -> Result<String> {
     let id = container_id(pod, container).with_context(|| format!("{container} is not running"))?;
     main_process(&id).with_context(|| format!("no process of container {id} on this machine"))
@@ -47,4 +69,20 @@ fn main_process(container_id: &str) -> Option<String> {
         fs::read_to_string(format!("/proc/{pid}/cgroup")).is_ok_and(|cgroups| cgroups.contains(container_id))
     };
     pids.filter(belongs).min().map(|pid| pid.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_memory_limit_is_read_where_the_controller_is() {
+        let (version1, version2) = ("9:pids:/a/b\n4:memory:/a/b\n", "0::/a/b\n");
+        let hybrid = [version1, version2].concat();
+        let (old, new) = ("/sys/fs/cgroup/memory/a/b/memory.limit_in_bytes", "/sys/fs/cgroup/a/b/memory.max");
+        assert_eq!(memory_limit_file(version1).as_deref(), Some(old));
+        assert_eq!(memory_limit_file(&hybrid).as_deref(), Some(old));
+        assert_eq!(memory_limit_file(version2).as_deref(), Some(new));
+        assert_eq!(memory_limit_file(""), None);
+    }
 }

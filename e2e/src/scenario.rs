@@ -6,7 +6,9 @@ use crate::{
     environment::Environment,
     fault, interruption,
     lock::{self, Lock, Sharing},
-    namespace, ready,
+    namespace,
+    patience::stretched,
+    ready,
     skip::{self, Skipped},
     test::{PATIENCE, Test},
     timeline::Timeline,
@@ -113,11 +115,11 @@ impl Scenario {
     async fn watch_over(&self, test: &Test, body: impl Future<Output = Result<()>>) -> Result<()> {
         let guarded = AssertUnwindSafe(body).catch_unwind();
         tokio::select! {
-            ended = tokio::time::timeout(self.timeout, guarded) => match ended {
+            ended = tokio::time::timeout(stretched(self.timeout), guarded) => match ended {
                 Ok(Ok(result)) => result,
                 Ok(Err(panic)) => Err(anyhow!("panicked: {}", panic_text(&*panic))),
                 Err(_) => {
-                    let (limit, last) = (self.timeout.as_secs(), test.timeline.last());
+                    let (limit, last) = (stretched(self.timeout).as_secs(), test.timeline.last());
                     Err(anyhow!("not finished after its time limit of {limit} s; the last it did: {last}"))
                 }
             },

@@ -1,7 +1,10 @@
 //! Waiting for a condition with a deadline. IO only through what the caller passes in. Objects are watched; anything else is polled.
 //! An error while looking is no failure of the wait: it becomes the reason, because API servers restart in these tests.
 
-use crate::verdict::{Verdict, WaitError};
+use crate::{
+    patience::stretched,
+    verdict::{Verdict, WaitError},
+};
 use futures::{Stream, StreamExt};
 use kube::{
     Api, Resource, ResourceExt,
@@ -24,7 +27,7 @@ struct Wait {
 impl Wait {
     fn begin(what: &str, within: Duration) -> Self {
         let last_reason = "nothing, the first look did not finish".to_owned();
-        Self { what: what.to_owned(), started: Instant::now(), within, last_reason }
+        Self { what: what.to_owned(), started: Instant::now(), within: stretched(within), last_reason }
     }
 
     /// `Some` ends the wait; `None` means look again.
@@ -54,7 +57,7 @@ pub async fn wait_for<T>(
     mut look: impl AsyncFnMut() -> anyhow::Result<Verdict<T>>,
 ) -> Result<T, WaitError> {
     let mut wait = Wait::begin(what, within);
-    let deadline = wait.started + within;
+    let deadline = wait.started + wait.within;
     while let Ok(answer) = tokio::time::timeout_at(deadline, look()).await {
         let verdict = answer.unwrap_or_else(|error| Verdict::NotYet(format!("{error:#}")));
         if let Some(outcome) = wait.weigh(verdict) {

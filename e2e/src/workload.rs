@@ -7,8 +7,8 @@ use k8s_openapi::{
         core::v1::{
             Capabilities, Container, ContainerPort, PersistentVolumeClaim, PersistentVolumeClaimSpec,
             PersistentVolumeClaimVolumeSource, Pod, PodSecurityContext, PodSpec, PodTemplateSpec, Probe,
-            SeccompProfile, SecurityContext, Service, ServicePort, ServiceSpec, TCPSocketAction, Volume, VolumeMount,
-            VolumeResourceRequirements,
+            ResourceRequirements, SeccompProfile, SecurityContext, Service, ServicePort, ServiceSpec, TCPSocketAction,
+            Volume, VolumeMount, VolumeResourceRequirements,
         },
     },
     apimachinery::pkg::{
@@ -69,6 +69,16 @@ pub fn echo_pod_with_claim(name: &str, claim: &str) -> Pod {
         let source = PersistentVolumeClaimVolumeSource { claim_name: claim.to_owned(), ..Default::default() };
         let volume = Volume { name: "data".to_owned(), persistent_volume_claim: Some(source), ..Volume::default() };
         spec.volumes = Some(vec![volume]);
+    }
+    pod
+}
+
+/// As [`echo_pod`], killed when it takes more memory than this.
+pub fn limited(name: &str, memory: &str) -> Pod {
+    let mut pod = echo_pod(name);
+    let limits = BTreeMap::from([("memory".to_owned(), Quantity(memory.to_owned()))]);
+    for container in pod.spec.iter_mut().flat_map(|spec| &mut spec.containers) {
+        container.resources = Some(ResourceRequirements { limits: Some(limits.clone()), ..Default::default() });
     }
     pod
 }

@@ -8,6 +8,7 @@ use anyhow::Result;
 use crate::command::finish;
 use crate::layout::{Dir, Testbed};
 use crate::network::CONTROL_PLANE;
+use crate::patience;
 use crate::supervisor::{Part, Supervisor};
 
 const AUDIT_POLICY: &str = r#"apiVersion: audit.k8s.io/v1
@@ -84,7 +85,7 @@ pub fn start_controllers(testbed: &Testbed, supervisor: &Supervisor) -> Result<(
         format!("--cluster-signing-key-file={}", pki("ca.key")),
         // A lost node is noticed in seconds: tests wait for it.
         "--node-monitor-period=1s".into(),
-        "--node-monitor-grace-period=12s".into(),
+        format!("--node-monitor-grace-period={}s", patience::seconds(12).as_secs()),
     ]);
     supervisor.start(part(&dir, "kube-controller-manager", flags))?;
     supervisor.start(part(&dir, "kube-scheduler", client_flags(&dir, "kube-scheduler")))

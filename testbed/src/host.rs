@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 
+use crate::cgroups;
 use crate::command::run;
 use crate::progress::Progress;
 
@@ -35,15 +36,7 @@ pub fn check() -> Result<()> {
     if !rustix::process::geteuid().is_root() {
         bail!("a testbed needs root (it makes network namespaces and mounts): run `sudo -E make …`, or {INSTEAD}");
     }
-    for hierarchy in ["memory", "cpuset", "pids"] {
-        if !Path::new(crate::cgroups::ROOT).join(hierarchy).is_dir() {
-            bail!(
-                "a testbed needs the cgroup v1 hierarchy {hierarchy} mounted under {}; {INSTEAD}",
-                crate::cgroups::ROOT
-            );
-        }
-    }
-    Ok(())
+    cgroups::check().map_err(|reason| anyhow!("this machine cannot hold pods: {reason:#}; or {INSTEAD}"))
 }
 
 /// Kubelets watch many files, and a usual limit is reached by the second testbed: "too many open files".

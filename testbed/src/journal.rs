@@ -8,9 +8,10 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use crate::layout::Dir;
+use crate::patience;
 
 /// A process that is just becoming another program shows no environment, by which we know it, for a moment.
-const SILENCE: Duration = Duration::from_secs(3);
+const SILENCE_SECONDS: u64 = 3;
 
 #[derive(Debug, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
@@ -31,10 +32,10 @@ pub fn is_ready(dir: &Dir) -> bool {
     entries(&text).last() == Some(&Entry::Ready)
 }
 
-/// Shows the steps until the boot is ready or failed. `alive` tells whether it still goes on at all.
+/// Shows the steps until the boot is ready or failed. A boot may take its time, but no longer than `limit` from one step to the next.
+/// `alive` tells whether it still goes on at all.
 pub fn follow(dir: &Dir, limit: Duration, alive: impl Fn() -> bool, mut show: impl FnMut(&str)) -> Result<()> {
-    let deadline = Instant::now() + limit;
-    let mut last_alive = Instant::now();
+    let (mut last_step, mut last_alive) = (Instant::now(), Instant::now());
     let mut seen = 0;
     loop {
         // Asked before reading: an end that comes between the two is seen in the next round.
@@ -50,12 +51,14 @@ pub fn follow(dir: &Dir, limit: Duration, alive: impl Fn() -> bool, mut show: im
                 Entry::Failed(reason) => bail!("{reason}"),
             }
         }
-        seen = all.len();
-        if last_alive.elapsed() > SILENCE {
+        if all.len() > seen {
+            (seen, last_step) = (all.len(), Instant::now());
+        }
+        if last_alive.elapsed() > patience::seconds(SILENCE_SECONDS) {
             bail!("the testbed's init ended while it was starting; see {}", dir.log("init").display());
         }
-        if Instant::now() > deadline {
-            bail!("the testbed is not up after {} s; its logs are in {}", limit.as_secs(), dir.text("logs"));
+        if last_step.elapsed() > limit {
+            bail!("nothing new for {} s; its logs are in {}", limit.as_secs(), dir.text("logs"));
         }
         std::thread::sleep(Duration::from_millis(50));
     }

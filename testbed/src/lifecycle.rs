@@ -20,7 +20,7 @@ use crate::init::BootSettings;
 use crate::layout::{self, Dir, MARKER, Testbed};
 use crate::parts::{self, Programs};
 use crate::progress::Progress;
-use crate::{cgroups, host, images, journal, pki};
+use crate::{cgroups, host, images, journal, patience, pki};
 
 pub fn up(name: &str, nodes: u8, with: &[String], progress: &Progress) -> Result<()> {
     host::check()?;
@@ -31,11 +31,8 @@ pub fn up(name: &str, nodes: u8, with: &[String], progress: &Progress) -> Result
         same_shape(name, nodes)?;
         progress.say(&format!("testbed {name} is up already"));
     } else {
-        host::install_tools(progress)?;
+        let (programs, settings) = prepare(progress)?;
         host::raise_watch_limit(progress)?;
-        let programs = Programs::obtain(progress)?;
-        let settings =
-            BootSettings { pause: images::pause()?, cni_plugins: programs.cni_plugins.display().to_string() };
         begin(name, nodes, &programs, &settings, &began)?;
         attend(&dir, progress)?;
     }
@@ -45,9 +42,17 @@ pub fn up(name: &str, nodes: u8, with: &[String], progress: &Progress) -> Result
     Ok(())
 }
 
+/// Installs, builds and unpacks what a testbed is made of.
+pub fn prepare(progress: &Progress) -> Result<(Programs, BootSettings)> {
+    host::install_tools(progress)?;
+    let programs = Programs::obtain(progress)?;
+    let settings = BootSettings { pause: images::pause()?, cni_plugins: programs.cni_plugins.display().to_string() };
+    Ok((programs, settings))
+}
+
 /// Waits for the boot. When it fails its processes end, and its logs stay.
 fn attend(dir: &Dir, progress: &Progress) -> Result<()> {
-    let outcome = journal::follow(dir, Duration::from_secs(180), || alive(dir.name()), |step| progress.say(step));
+    let outcome = journal::follow(dir, patience::seconds(180), || alive(dir.name()), |step| progress.say(step));
     if outcome.is_err() {
         end(dir)?;
     }
@@ -98,6 +103,7 @@ fn spawn(testbed: &Testbed) -> Result<()> {
     let mut command = Command::new("setsid");
     command.args(["unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--mount-proc"]);
     command.arg(dir.binary("testbed")).args(["--name", &testbed.name, "init"]).env(MARKER, &testbed.name);
+    command.env(patience::VARIABLE, patience::factor().to_string());
     command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).current_dir("/");
     let mut child = command.spawn().context("cannot start the testbed's init")?;
     // Reaped if it ends while this process lives; after that it is the machine's.
@@ -156,10 +162,11 @@ fn wipe(dir: &Dir) -> Result<()> {
 
 /// The kernel takes namespaces apart behind the scenes, so their things go a moment after their last process.
 fn await_gone(what: &str, mut gone: impl FnMut() -> bool) -> Result<()> {
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let limit = patience::seconds(10);
+    let deadline = Instant::now() + limit;
     while !gone() {
         if Instant::now() > deadline {
-            bail!("{what} are still there after 10 s");
+            bail!("{what} are still there after {} s", limit.as_secs());
         }
         thread::sleep(Duration::from_millis(20));
     }

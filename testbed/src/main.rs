@@ -5,7 +5,9 @@ mod cgroups;
 mod command;
 mod control;
 mod control_plane;
+mod delegation;
 mod dns;
+mod hierarchies;
 mod host;
 mod images;
 mod init;
@@ -15,6 +17,7 @@ mod lifecycle;
 mod network;
 mod node;
 mod parts;
+mod patience;
 mod pki;
 mod pod;
 mod progress;
@@ -38,6 +41,9 @@ struct Cli {
     /// Which testbed; several can run side by side.
     #[arg(long, global = true, default_value = "main", env = "TESTBED_NAME")]
     name: String,
+    /// Wait this many times longer than usual before something counts as stuck; for slow machines.
+    #[arg(long, global = true, default_value_t = 1, env = patience::VARIABLE, value_parser = clap::value_parser!(u32).range(1..=100))]
+    patience: u32,
     #[command(subcommand)]
     verb: Verb,
 }
@@ -53,6 +59,8 @@ enum Verb {
         #[arg(long = "with", value_name = "PART", value_parser = clap::builder::PossibleValuesParser::new(parts::OPTIONAL_NAMES))]
         with: Vec<String>,
     },
+    /// Install, build and unpack everything that `up` needs, and start nothing.
+    Prepare,
     /// Install the few tools that testbeds, images and tests need from the machine's package manager.
     Tools,
     /// Make an optional part ready without a testbed and print where its programs are.
@@ -133,6 +141,7 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli) -> Result<()> {
     let progress = Progress::start();
+    patience::set(cli.patience);
     layout::check_name(&cli.name)?;
     let name = cli.name.as_str();
     match cli.verb {
@@ -141,6 +150,7 @@ fn run(cli: Cli) -> Result<()> {
             progress.say(&format!("up: export KUBECONFIG={}", Dir::of(name).kubeconfig().display()));
             Ok(())
         }
+        Verb::Prepare => lifecycle::prepare(&progress).map(drop),
         Verb::Tools => host::install_tools(&progress),
         Verb::Part { part } => {
             parts::optional(&part, &progress)?.iter().for_each(|(_, path)| println!("{}", path.display()));

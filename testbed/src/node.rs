@@ -12,6 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::cache::remove_dir;
 use crate::cgroups;
 use crate::layout::{Dir, Node, Testbed};
+use crate::patience;
 use crate::supervisor::{Part, Supervisor};
 
 pub fn start_containerd(
@@ -84,9 +85,9 @@ pub fn stop(testbed: &Testbed, node: &Node, supervisor: &Supervisor) -> Result<(
 
 /// Pods by their cgroup; shims, which live outside it, by the node's folder on their command line.
 fn kill_all(dir: &Dir, node: &Node) -> Result<()> {
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + patience::seconds(10);
     loop {
-        let mut alive = cgroups::processes(&dir.cgroup(), &node.name);
+        let mut alive = cgroups::processes(&dir.cgroup(), &node.name)?;
         alive.extend(processes_mentioning(&format!("{}/", dir.text(&node.name))));
         if alive.is_empty() {
             return Ok(());
@@ -191,7 +192,7 @@ fn kubelet_config(testbed: &Testbed, node: &Node) -> serde_json::Value {
         "containerRuntimeEndpoint": format!("unix://{}", dir.containerd_socket(&node.name)),
         "cgroupDriver": "cgroupfs", "cgroupRoot": format!("/{}/{}", dir.cgroup(), node.name), "failCgroupV1": false,
         "podLogsDir": format!("{home}/pod-logs"), "volumePluginDir": format!("{home}/volume-plugins"),
-        "nodeLeaseDurationSeconds": 8, "nodeStatusUpdateFrequency": "3s",
+        "nodeLeaseDurationSeconds": patience::seconds(8).as_secs(), "nodeStatusUpdateFrequency": "3s",
         // The nodes share one disk with everything else on the machine: its fullness is no reason to evict.
         "evictionHard": {"memory.available": "0%", "nodefs.available": "0%", "nodefs.inodesFree": "0%", "imagefs.available": "0%"},
         "imageGCHighThresholdPercent": 100, "imageGCLowThresholdPercent": 99,

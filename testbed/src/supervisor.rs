@@ -13,6 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
 use crate::command::tail;
+use crate::patience;
 
 /// How to run a part.
 #[derive(Clone, Debug)]
@@ -99,7 +100,7 @@ impl Supervisor {
                 let _ = kill_process(pid, Signal::KILL);
             }
         }
-        let deadline = Instant::now() + Duration::from_secs(10);
+        let deadline = Instant::now() + patience::seconds(10);
         while self.parts().get(name).is_some_and(|running| running.pid.is_some()) {
             if Instant::now() > deadline {
                 bail!("{name} does not die");
@@ -120,13 +121,17 @@ impl Supervisor {
 
     /// Waits until `check` succeeds. A part that ended meanwhile is the reason at once: it will not get better.
     pub fn wait_for(&self, part: &str, seconds: u64, mut check: impl FnMut() -> Result<()>) -> Result<()> {
-        let deadline = Instant::now() + Duration::from_secs(seconds);
+        let limit = patience::seconds(seconds);
+        let deadline = Instant::now() + limit;
         loop {
             let Err(reason) = check() else { return Ok(()) };
             let (restarts, log) = self.parts().get(part).map_or((0, PathBuf::new()), |p| (p.restarts, p.log.clone()));
             if restarts > 2 || Instant::now() > deadline {
-                let story =
-                    if restarts > 2 { "keeps ending".to_owned() } else { format!("is not ready after {seconds} s") };
+                let story = if restarts > 2 {
+                    "keeps ending".to_owned()
+                } else {
+                    format!("is not ready after {} s", limit.as_secs())
+                };
                 bail!("{part} {story}: {reason:#}; the end of {}:\n{}", log.display(), tail(&log, 10));
             }
             thread::sleep(Duration::from_millis(100));

@@ -6,7 +6,7 @@ mod own;
 mod quiet;
 
 use anyhow::{Context, Result};
-use e2e::{Testbed, machine::Machine, objects, ready, wait_for_list, wait_for_object, workload};
+use e2e::{Testbed, machine::Machine, objects, process, ready, wait_for_list, wait_for_object, workload};
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use kube::{
     Api, Client,
@@ -57,6 +57,22 @@ fn down_leaves_nothing_behind_and_works_twice() -> Result<()> {
         own.down().await?;
         leaves_nothing(before).await?;
         own.down().await
+    })
+}
+
+#[test]
+fn a_memory_limit_holds_in_the_cgroup_and_a_power_cut_leaves_no_process_in_it() -> Result<()> {
+    alone("a-memory-limit-holds-in-the-cgroup-and-a-power-cut-leaves-no-process-in-it", async |before| {
+        let own = Own::named("e2e-limited")?;
+        own.up_with_image().await?;
+        let client = own.client().await?;
+        objects::apply(&client, "default", &workload::limited("echo", "64Mi")).await?;
+        let pod = pod_is_ready(&client, "echo").await?;
+        assert_eq!(process::memory_limit(&pod, "echo")?, 64 << 20);
+        own.testbed.driver(&["node", "stop", "node-1"]).await?;
+        assert!(!process::is_running(&pod, "echo"), "the container outlived its node");
+        own.down().await?;
+        leaves_nothing(before).await
     })
 }
 
@@ -127,10 +143,9 @@ async fn runs_a_pod(client: &Client) -> Result<()> {
     answers(client, "echo").await
 }
 
-async fn pod_is_ready(client: &Client, name: &str) -> Result<()> {
+async fn pod_is_ready(client: &Client, name: &str) -> Result<Pod> {
     let pods = Api::<Pod>::namespaced(client.clone(), "default");
-    wait_for_object(pods, name, &format!("pod {name} to be Ready"), PATIENCE, ready::pod_ready).await?;
-    Ok(())
+    Ok(wait_for_object(pods, name, &format!("pod {name} to be Ready"), PATIENCE, ready::pod_ready).await?)
 }
 
 async fn answers(client: &Client, pod: &str) -> Result<()> {

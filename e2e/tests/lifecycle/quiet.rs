@@ -5,7 +5,9 @@ use e2e::{
     Testbed, Verdict,
     lock::{self, Lock, Sharing},
     machine::Machine,
-    mode, skip, wait_for,
+    mode,
+    patience::stretched,
+    skip, wait_for,
 };
 use std::{fs, time::Duration};
 
@@ -23,7 +25,7 @@ pub fn alone(name: &str, body: impl AsyncFnOnce(&Machine) -> Result<()>) -> Resu
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
         let before = Machine::snapshot()?;
-        tokio::time::timeout(LIMIT, body(&before)).await.context("not finished after its time limit")?
+        tokio::time::timeout(stretched(LIMIT), body(&before)).await.context("not finished after its time limit")?
     })
 }
 
