@@ -124,6 +124,8 @@ impl<'a> Execution<'a> {
             Ok(_) => self.node_state().await,
             Err(_) => None,
         };
+        // A call that got no answer in the last moment is late, not broken.
+        let time_is_over = self.left().is_zero();
         let (found, did) = (self.found, self.did.join("; "));
         match result {
             Ok(changed) => Outcome::Done(Done { changed, found, did, node, view }),
@@ -131,7 +133,7 @@ impl<'a> Execution<'a> {
                 Outcome::Refused(Refused { reason: reason.into(), detail, highest_epoch: 0 })
             }
             Err(stop) => {
-                let deadline_passed = matches!(stop, Stop::Late(_));
+                let deadline_passed = time_is_over || matches!(stop, Stop::Late(_));
                 Outcome::Failed(Failed { found, did, detail: stop.to_string(), deadline_passed })
             }
         }
