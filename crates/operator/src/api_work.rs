@@ -15,8 +15,8 @@ use k8s_openapi::jiff::Timestamp;
 use kube::core::error_boundary::InvalidObject;
 use manifests::{Problem, ValidatedCluster};
 use planner::{Observation, Report, SidecarIdentity, Step, WriteFailure, WriteOutcome, plan};
-use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
@@ -50,18 +50,52 @@ impl Error {
 /// Which clusters have work at the API server under way.
 #[derive(Default)]
 pub struct Running {
-    clusters: Mutex<HashSet<String>>,
+    clusters: Mutex<HashMap<String, State>>,
     tasks: TaskTracker,
 }
 
+#[derive(Clone, Copy, Default)]
+struct State {
+    busy: bool,
+    /// Grows whenever work ends.
+    ended: u64,
+}
+
+/// How far the work of a cluster was when a pass began to observe it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticket(u64);
+
 impl Running {
-    /// False when this cluster's work is under way.
-    fn begin(&self, uid: &str) -> bool {
-        self.clusters.lock().unwrap_or_else(PoisonError::into_inner).insert(uid.to_owned())
+    fn clusters(&self) -> MutexGuard<'_, HashMap<String, State>> {
+        self.clusters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn ticket(&self, uid: &str) -> Ticket {
+        Ticket(self.clusters().get(uid).copied().unwrap_or_default().ended)
+    }
+
+    /// False while this cluster's work is under way, and when some has ended since the ticket was taken: a plan from before is outdated.
+    fn begin(&self, uid: &str, ticket: Ticket) -> bool {
+        let mut clusters = self.clusters();
+        let state = clusters.entry(uid.to_owned()).or_default();
+        let may = !state.busy && Ticket(state.ended) == ticket;
+        state.busy |= may;
+        may
+    }
+
+    fn is_busy(&self, uid: &str) -> bool {
+        self.clusters().get(uid).is_some_and(|state| state.busy)
     }
 
     fn end(&self, uid: &str) {
-        self.clusters.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
+        if let Some(state) = self.clusters().get_mut(uid) {
+            *state = State { busy: false, ended: state.ended + 1 };
+        }
+    }
+
+    /// Forgets clusters that are no longer there.
+    pub fn keep_clusters(&self, uids: &[String]) {
+        self.clusters().retain(|uid, state| state.busy || uids.contains(uid));
     }
 
     /// Waits for what is under way; nothing may be begun any more.
@@ -73,6 +107,7 @@ impl Running {
 
 /// What one pass leaves to be done.
 pub struct ApiWork {
+    pub ticket: Ticket,
     pub cluster: ValkeyCluster,
     pub observation: Observation,
     pub validated: Result<ValidatedCluster, Vec<Problem>>,
@@ -91,9 +126,15 @@ impl ApiWork {
     /// Begins, unless an earlier one is under way or a failure is waited out: a later pass plans again from what is true then.
     pub fn start(self, context: &Arc<Context>) {
         let uid = self.observation.cluster.uid.clone();
-        if context.recent.of(&uid).waits_out_failure() || !context.api_work.begin(&uid) {
+        if context.recent.of(&uid).waits_out_failure() {
             return;
         }
+        // Noted first: work that ends meanwhile must not miss it.
+        context.recent.change(&uid, |memory| memory.hold_back());
+        if !context.api_work.begin(&uid, self.ticket) {
+            return self.outdated(context);
+        }
+        context.recent.change(&uid, |memory| memory.held_back());
         let context = context.clone();
         let tasks = context.api_work.tasks.clone();
         tasks.spawn(async move {
@@ -107,10 +148,20 @@ impl ApiWork {
             context.metrics.reconciled(outcome, started.elapsed().as_secs_f64());
             conclude(&result, &uid, &name, &context);
             context.api_work.end(&uid);
-            if result.map_or(true, |done| done.changed) {
+            // A pass that began before this ended could do nothing at the API server.
+            if result.map_or(true, |done| done.changed) || context.recent.change(&uid, |memory| memory.held_back()) {
                 context.line.territory.look_at(&name);
             }
         });
+    }
+
+    /// Work under way asks for the next pass when it ends; work that has ended already does not.
+    fn outdated(&self, context: &Context) {
+        let cluster = &self.observation.cluster;
+        if !context.api_work.is_busy(&cluster.uid) {
+            let name = ClusterName { namespace: cluster.namespace.clone(), name: cluster.name.clone() };
+            context.line.territory.look_at(&name);
+        }
     }
 
     async fn run(mut self, context: &Context) -> Result<Done, Error> {
@@ -188,7 +239,7 @@ fn latest_status(
 /// Stored under another schema: nothing can be done but to say so.
 pub fn report_unreadable(unreadable: InvalidObject, context: &Arc<Context>) {
     let cluster = identity(&unreadable.metadata);
-    if !context.api_work.begin(&cluster.uid) {
+    if !context.api_work.begin(&cluster.uid, context.api_work.ticket(&cluster.uid)) {
         return;
     }
     let context = context.clone();
@@ -202,4 +253,30 @@ pub fn report_unreadable(unreadable: InvalidObject, context: &Arc<Context>) {
         }
         context.api_work.end(&cluster.uid);
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_from_before_the_last_writes_is_not_carried_out() {
+        let running = Running::default();
+        let first = running.ticket("a");
+        assert!(running.begin("a", first) && !running.begin("a", first), "one at a time");
+        let during = running.ticket("a");
+        assert!(running.begin("b", running.ticket("b")), "clusters do not wait for each other");
+        running.end("a");
+        assert!(!running.begin("a", during), "it was observed while the writes were under way");
+        assert!(running.begin("a", running.ticket("a")));
+    }
+
+    #[test]
+    fn clusters_that_are_gone_are_forgotten() {
+        let running = Running::default();
+        assert!(running.begin("gone", running.ticket("gone")));
+        running.end("gone");
+        running.keep_clusters(&[]);
+        assert!(running.clusters().is_empty());
+    }
 }

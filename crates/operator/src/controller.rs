@@ -96,6 +96,7 @@ impl Scope {
                 if forgetting.recent.keep_up_to(known.len(), uids) {
                     forgetting.line.roster.keep_clusters(scope.as_deref(), &uids());
                     forgetting.conductor.keep_clusters(&uids());
+                    forgetting.api_work.keep_clusters(&uids());
                     let names = known.state().iter().map(|cluster| name_of(cluster)).collect::<Vec<_>>();
                     forgetting.identities.keep_clusters(scope.as_deref(), &names);
                 }

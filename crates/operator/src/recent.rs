@@ -30,6 +30,8 @@ pub struct Memory {
     pub failures: u32,
     /// Nothing is tried at the API server before this.
     retry_at: Option<Instant>,
+    /// A pass could not begin its work at the API server.
+    held_back: bool,
     /// The identity of the sidecars as it was last checked, and when it is to be checked again.
     identity: Option<(SidecarIdentity, Instant)>,
 }
@@ -66,6 +68,15 @@ const FORGOTTEN: Duration = Duration::from_secs(300);
 impl Memory {
     pub fn wait_before_api_work(&mut self, delay: Duration) {
         self.retry_at = Some(Instant::now() + delay);
+    }
+
+    pub fn hold_back(&mut self) {
+        self.held_back = true;
+    }
+
+    /// Whether a pass was held back since this was last asked.
+    pub fn held_back(&mut self) -> bool {
+        std::mem::take(&mut self.held_back)
     }
 
     pub fn waits_out_failure(&self) -> bool {

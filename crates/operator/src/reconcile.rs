@@ -37,6 +37,7 @@ pub async fn reconcile(cluster: Arc<Guarded>, context: Arc<Context>) -> Result<A
 }
 
 async fn pass(cluster: &ValkeyCluster, context: &Arc<Context>) -> Action {
+    let ticket = context.api_work.ticket(cluster.metadata.uid.as_deref().unwrap_or_default());
     let observation = observe(cluster, context).await;
     let validated = validate(cluster, &context.settings, &observation);
     let Plan { steps, report, .. } = plan(validated.as_ref().map_err(Vec::as_slice), &observation, Timestamp::now());
@@ -44,7 +45,7 @@ async fn pass(cluster: &ValkeyCluster, context: &Arc<Context>) -> Action {
     let commands = commands.iter().filter_map(Step::command).cloned().collect();
     send(commands, &report, &observation, context);
     let next = next_pass(&report, &observation, context);
-    ApiWork { cluster: cluster.clone(), observation, validated, writes, report }.start(context);
+    ApiWork { ticket, cluster: cluster.clone(), observation, validated, writes, report }.start(context);
     Action::requeue(next)
 }
 
