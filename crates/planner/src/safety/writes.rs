@@ -67,8 +67,8 @@ fn grows(claim: &str, uid: &str, storage: &str, observation: &Observation) -> Ve
 fn keeps_pods(manifest: &Value, observation: &Observation) -> Verdict {
     let size = manifest.pointer("/spec/replicas").and_then(Value::as_u64).ok_or("the size is not said")?;
     let leaves = |name: &str| PodName::from(name).ordinal().is_some_and(|ordinal| ordinal as u64 >= size);
-    let existing = observation.pods.iter().filter(|pod| leaves(&pod.name));
-    existing.map(|pod| may_end(&pod.name, &pod.uid, pod.ip.is_some(), observation)).collect::<Verdict>()?;
+    let mut existing = observation.pods.iter().filter(|pod| leaves(&pod.name));
+    existing.try_for_each(|pod| may_end(&pod.name, &pod.uid, pod.ip.is_some(), observation))?;
     let recorded = observation.nodes.iter().flat_map(|nodes| &nodes.recorded).flat_map(|shard| &shard.nodes);
     let mut kept = recorded.filter(|node| node.state != NodeState::Lost && leaves(node.pod.as_str()));
     kept.next().map_or(Ok(()), |node| Err(format!("{} is on record with node {}", node.pod, node.node_id.short())))
