@@ -21,7 +21,7 @@ SKIPPED := $(TARGET)/e2e-skipped.txt
 # A suite that fails keeps none of the others from telling what they found.
 E2E_SUITES = failed=0; \
 	cargo test -p e2e --no-fail-fast --lib --test cluster --test identity --test lifecycle --test line --test operator_life --test testbed \
-	-- --test-threads=8 || failed=1; cargo test -p e2e --test orchestration -- --test-threads=4 || failed=1; \
+	-- --test-threads=6 || failed=1; cargo test -p e2e --test orchestration -- --test-threads=3 || failed=1; \
 	[ ! -s $(SKIPPED) ] || cat $(SKIPPED); [ $$failed = 0 ]
 # Errors say themselves where they come from; where a failed test was called from says nothing, in sixty lines.
 export RUST_LIB_BACKTRACE ?= 0
