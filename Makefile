@@ -68,7 +68,7 @@ test-chart: testbed-build ## Check the chart and what is made from it, without a
 test-install: testbed-build ## Install, upgrade and uninstall the chart for real, on a small testbed of its own
 	@export TESTBED_NAME=chart; trap '$(TESTBED) down' EXIT; \
 	$(TESTBED) up --nodes 1 --with helm; \
-	IMAGE_PROFILE=dev images/build operator sidecar valkey-9.1 exporter | cut -d' ' -f2 | xargs $(TESTBED) load; \
+	IMAGE_PROFILE=quick images/build operator sidecar valkey-9.1 exporter | cut -d' ' -f2 | xargs $(TESTBED) load; \
 	export KUBECONFIG=$$($(TESTBED) kubeconfig); PATH=$$(dirname $$KUBECONFIG)/bin:$$PATH; \
 	charts/test --kubeconfig $$KUBECONFIG --with-images
 
@@ -83,7 +83,7 @@ else
 	@export TESTBED_NAME=$(TEST_TESTBED); \
 	[ -n "$${E2E_KEEP:-}" ] || trap '$(TESTBED) down' EXIT; \
 	$(TESTBED) up --with helm; \
-	IMAGE_PROFILE=dev images/build $(TEST_IMAGES) sidecar-older | cut -d' ' -f2 | xargs $(TESTBED) load; \
+	IMAGE_PROFILE=quick images/build $(TEST_IMAGES) sidecar-older | cut -d' ' -f2 | xargs $(TESTBED) load; \
 	e2e/install-operator; \
 	$(E2E_SUITES)
 endif

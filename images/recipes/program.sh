@@ -1,16 +1,13 @@
-# Our own programs, operator and sidecar: a binary put on the base by the repository's Dockerfile. The release one ships; with
-# IMAGE_PROFILE=dev it is the one that tests compile anyway: less optimised, and there at once.
+# Our own programs, operator and sidecar: a binary put on the base by the repository's Dockerfile. The release one ships; tests and
+# demos take the one of the profile quick.
 # shellcheck shell=bash
 
 # The program inside: sidecar-older is a sidecar too.
 program_of() { echo "${1%-older}"; } # image
 
-# cargo calls a profile by one name and keeps its output under another.
-profile_folder() { if [[ $profile == dev ]]; then echo debug; else echo "$profile"; fi; }
-
 # The binary to package: the one given with --binary, else cargo's, which cargo brings up to date itself.
 program_binary() { # image
-  echo "${binary_override:-${CARGO_TARGET_DIR:-$repo/target}/$(profile_folder)/valkey-$1}"
+  echo "${binary_override:-${CARGO_TARGET_DIR:-$repo/target}/$profile/valkey-$1}"
 }
 
 # Runs before the key is computed, because the binary is part of it.
@@ -42,8 +39,6 @@ program_build() { # image, work folder
   program=$(program_of "$name")
   reference=$(reference_of "$name")
   install -D -m 0755 "$(program_binary "$name")" "$work/context/valkey-$program"
-  # The release profile strips by itself; a binary that was given is taken as it is.
-  [[ $profile == release || -n $binary_override ]] || strip "$work/context/valkey-$program"
   if [[ $public_base == yes ]]; then
     base=$(sed -n 's/^ARG BASE_IMAGE=//p' "$repo/Dockerfile")
   else

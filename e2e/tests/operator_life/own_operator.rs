@@ -130,7 +130,7 @@ fn address(node: &Node) -> Option<String> {
 fn program() -> Result<PathBuf> {
     let executable = std::env::current_exe().context("find the test executable")?;
     let target = executable.ancestors().nth(3).context("the test executable is in no target directory")?;
-    let program = target.join("release/valkey-operator");
+    let program = target.join("quick/valkey-operator");
     ensure!(program.exists(), "no operator at {}: build it with e2e/install-operator", program.display());
     Ok(program)
 }
