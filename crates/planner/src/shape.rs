@@ -6,7 +6,7 @@ use crate::observation::Observation;
 use crate::pod_facts::PodFacts;
 use crate::pods;
 use manifests::{Shape, ValidatedCluster};
-use topology::{PodName, Role};
+use topology::{PodName, Role, SlotSet};
 
 /// A difference between spec and shape that stays until somebody does something about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct Held {
 pub fn shape(cluster: &ValidatedCluster, observation: &Observation) -> (Shape, Vec<Held>) {
     let asked = Shape::of_spec(cluster);
     let recorded = observation.nodes.as_ref().map(|nodes| nodes.recorded.as_slice()).unwrap_or_default();
-    let primaries = u32::try_from(recorded.len()).ok().filter(|count| *count > 0).unwrap_or(asked.primaries);
+    let primaries = shards(recorded).unwrap_or(asked.primaries);
     let needed = needed(observation);
     let size = observation.stateful_set().map(pods::asked_for).unwrap_or_default().max(needed);
     let replicas_per_primary = copies(recorded, size / primaries).max(asked.replicas_per_primary);
@@ -26,6 +26,12 @@ pub fn shape(cluster: &ValidatedCluster, observation: &Observation) -> (Shape, V
     let shape = Shape { primaries, replicas_per_primary, pods, ..asked };
     let held = held(cluster, &shape);
     (shape, held)
+}
+
+/// How many shards there are, by a record that has all of them.
+fn shards(recorded: &[Shard]) -> Option<u32> {
+    let slots = recorded.iter().fold(SlotSet::default(), |all, shard| all.union(&shard.slots));
+    u32::try_from(recorded.len()).ok().filter(|count| *count > 0 && slots.is_all())
 }
 
 /// Replicas that the shards have; one too many for a moment does not count, which more pods than there are would tell.

@@ -191,6 +191,31 @@ fn a_replica_too_many_for_a_moment_asks_for_no_more_pods() {
     assert_eq!(pods(&planned(3, 1, &observation)), 6);
 }
 
+/// Its nodes came back empty and the others have forgotten the ones before: the slots are without an owner, and the shard is missed.
+#[test]
+fn a_shard_that_lost_its_only_node_stays_on_record_and_its_pod_stays() {
+    let mut observation = formed(3, 0);
+    let nodes = observation.nodes.as_mut().unwrap();
+    for pod in &mut nodes.pods {
+        let ordinal = pod.name.ordinal().unwrap();
+        pod.valkey = Valkey::Answers(NodeFacts::fresh(NodeId::new(format!("f{ordinal:039}"))));
+    }
+    nodes.pods.pop();
+    nodes.recorded[0].nodes[0].state = NodeState::Lost;
+    let plan = planned(3, 0, &observation);
+    assert_eq!((pods(&plan), applied_size(&plan)), (3, None));
+    assert_eq!(plan.report.nodes.as_ref().unwrap().shards.len(), 3);
+}
+
+#[test]
+fn a_record_that_misses_slots_tells_no_number_of_shards() {
+    let mut observation = formed(3, 0);
+    observation.nodes.as_mut().unwrap().recorded.pop();
+    observation.nodes.as_mut().unwrap().pods.pop();
+    observation.pods.pop();
+    assert_eq!(pods(&planned(3, 0, &observation)), 3);
+}
+
 fn shrink(size: usize) -> Step {
     let owner = json!([{ "uid": "cluster-uid" }]);
     let metadata = json!({ "name": NAME, "namespace": "test", "ownerReferences": owner });

@@ -110,10 +110,11 @@ fn word(model: &ClusterModel, id: &NodeId, pod: &PodName) -> NodeState {
 }
 
 /// Recorded nodes that are in no shard now (silent, or replicas of a node that is gone) stay until forgotten: with those who have
-/// their slots now, or by themselves.
+/// their slots now, or by themselves. A shard that is lost stays until its slots have an owner: the cluster has not become smaller.
 fn keep_unplaced(model: &ClusterModel, shards: &mut Vec<Shard>) {
     for recorded in model.recorded {
-        for unplaced in recorded.nodes.iter().filter(|node| !is_forgotten(model, node)) {
+        let taken_over = shards.iter().any(|shard| shard.slots.overlaps(&recorded.slots));
+        for unplaced in recorded.nodes.iter().filter(|node| !(taken_over && is_forgotten(model, node))) {
             if shards.iter().any(|shard| shard.nodes.iter().any(|node| node.node_id == unplaced.node_id)) {
                 continue;
             }

@@ -6,10 +6,7 @@ mod table;
 use anyhow::{Context, Result};
 use api::names;
 use e2e::{Cluster, Scenario, Test, Verdict, cluster};
-use k8s_openapi::api::{
-    apps::v1::StatefulSet,
-    core::v1::{Pod, Service},
-};
+use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Service};
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeSet, time::Duration};
 use table::{Field, Proof, Stage, fields};
@@ -27,6 +24,9 @@ metadata: {name: e2e-fields-high}
 value: 2
 preemptionPolicy: Never
 ";
+
+/// `masterCount` × (1 + `replicasPerMaster`) of the table, at every stage.
+const PODS: u32 = 6;
 
 #[test]
 fn every_field_set_changed_and_unset_shows_in_the_pods() -> Result<()> {
@@ -94,27 +94,10 @@ async fn change_to(cluster: &Cluster<'_>, fields: &[Field], stage: Stage) -> Res
     let named: BTreeSet<&str> = list.split(", ").collect();
     let expected: BTreeSet<&str> = fields.iter().filter_map(|field| field.restart).collect();
     assert_eq!(named, expected, "{}", waiting.message);
-    let pods = pods_at(stage);
-    // Those too many or too few for the shards there are belong to no cluster until all are replaced, and are not ready.
-    let running = |seen: &[Pod]| {
-        let phases: Vec<_> =
-            seen.iter().map(|pod| pod.status.as_ref().and_then(|status| status.phase.clone())).collect();
-        let all = phases.len() == pods as usize && phases.iter().all(|phase| phase.as_deref() == Some("Running"));
-        Verdict::when(all, || format!("{phases:?}"))
-    };
-    cluster.test.wait_for_list(&cluster.selector(), "all pods to run", cluster::PATIENCE, running).await?;
     live_ones_show(cluster, fields, stage).await?;
-    cluster.replace_pods(0..pods).await?;
+    cluster.replace_pods(0..PODS).await?;
     shows(cluster, fields, stage).await?;
     cluster.says("RestartRequired", "False", Some("NothingPending")).await.map(drop)
-}
-
-/// `masterCount` × (1 + `replicasPerMaster`) of the table.
-fn pods_at(stage: Stage) -> u32 {
-    match stage {
-        Stage::Set | Stage::Unset => 6,
-        Stage::Changed => 4,
-    }
 }
 
 async fn live_ones_show(cluster: &Cluster<'_>, fields: &[Field], stage: Stage) -> Result<()> {
@@ -130,7 +113,7 @@ async fn shows(cluster: &Cluster<'_>, fields: &[Field], stage: Stage) -> Result<
 async fn prove(cluster: &Cluster<'_>, fields: &[&Field], stage: Stage) -> Result<()> {
     let proofs = || fields.iter().flat_map(|field| &field.proofs);
     let parameters: Vec<(&str, &str)> = proofs().filter_map(|proof| proof.parameter(stage)).collect();
-    cluster.runs_with(pods_at(stage), &parameters).await?;
+    cluster.runs_with(PODS, &parameters).await?;
     for proof in proofs() {
         match proof {
             Proof::Pod(pointer, _) => pods_have(cluster, pointer, proof.value(stage)).await?,
