@@ -145,7 +145,7 @@ fn disown_update(live: &DynamicObject) -> Option<Value> {
 /// The cache gets the answer ahead of the watch. What differs even now was altered by somebody on its way in.
 fn remember(step: &Apply, live: DynamicObject, asked: Instant, cluster: &Identity, context: &Context) {
     let left = differences(&step.manifest, &resources::plain(step.key.kind, live.clone()));
-    context.recent.change(&cluster.uid, |memory| memory.applied(&step.key, left));
+    context.states.change(&cluster.uid, |memory| memory.applied(&step.key, left));
     insert(entry::child(step.key.kind, live), asked, context);
 }
 
@@ -213,7 +213,7 @@ async fn patch_pod(pod: &str, uid: &str, metadata: &Value, cluster: &Identity, c
     context.metrics.write("patch", Source::Pods.as_str());
     let asked = Instant::now();
     let live = api.patch(pod, &merge(), &Patch::Merge(&json!({ "metadata": wanted }))).await?;
-    context.recent.change(&cluster.uid, |memory| memory.patched(uid, left_out(metadata, &live.metadata)));
+    context.states.change(&cluster.uid, |memory| memory.patched(uid, left_out(metadata, &live.metadata)));
     insert(entry::pod(&live), asked, context);
     Ok(())
 }

@@ -126,15 +126,15 @@ impl ApiWork {
     /// Begins, unless an earlier one is under way or a failure is waited out: a later pass plans again from what is true then.
     pub fn start(self, context: &Arc<Context>) {
         let uid = self.observation.cluster.uid.clone();
-        if context.recent.of(&uid).waits_out_failure() {
+        if context.states.of(&uid).waits_out_failure() {
             return;
         }
         // Noted first: work that ends meanwhile must not miss it.
-        context.recent.change(&uid, |memory| memory.hold_back());
+        context.states.change(&uid, |memory| memory.hold_back());
         if !context.api_work.begin(&uid, self.ticket) {
             return self.outdated(context);
         }
-        context.recent.change(&uid, |memory| memory.held_back());
+        context.states.change(&uid, |memory| memory.held_back());
         let context = context.clone();
         let tasks = context.api_work.tasks.clone();
         tasks.spawn(async move {
@@ -149,8 +149,8 @@ impl ApiWork {
             conclude(&result, &uid, &name, &context);
             context.api_work.end(&uid);
             // A pass that began before this ended could do nothing at the API server.
-            if result.map_or(true, |done| done.changed) || context.recent.change(&uid, |memory| memory.held_back()) {
-                context.line.territory.look_at(&name);
+            if result.map_or(true, |done| done.changed) || context.states.change(&uid, |memory| memory.held_back()) {
+                context.line.scopes.wake(&name);
             }
         });
     }
@@ -160,7 +160,7 @@ impl ApiWork {
         let cluster = &self.observation.cluster;
         if !context.api_work.is_busy(&cluster.uid) {
             let name = ClusterName { namespace: cluster.namespace.clone(), name: cluster.name.clone() };
-            context.line.territory.look_at(&name);
+            context.line.scopes.wake(&name);
         }
     }
 
@@ -169,7 +169,7 @@ impl ApiWork {
         let failures = act::act(&self.writes, &self.observation.cluster, context).await;
         if failures.iter().any(|failure| failure.error.is_namespace_terminating()) {
             let uid = &self.observation.cluster.uid;
-            context.recent.change(uid, |memory| memory.wait_before_api_work(IN_TROUBLE));
+            context.states.change(uid, |memory| memory.wait_before_api_work(IN_TROUBLE));
             return Ok(Done::default());
         }
         let wrote = !self.writes.is_empty();
@@ -207,14 +207,14 @@ impl ApiWork {
         let identity = facts.ready.map_or_else(SidecarIdentity::Waiting, |()| SidecarIdentity::Ready);
         let uid = &self.observation.cluster.uid;
         let changed = identity != self.observation.identity;
-        context.recent.change(uid, |memory| memory.identity_checked(identity, facts.look_again)) || changed
+        context.states.change(uid, |memory| memory.identity_checked(identity, facts.requeue_after)) || changed
     }
 }
 
 /// Failures in a row make the next attempt wait longer.
 fn conclude(result: &Result<Done, Error>, uid: &str, name: &ClusterName, context: &Context) {
-    let Err(error) = result else { return context.recent.change(uid, |memory| memory.failures = 0) };
-    let delay = context.recent.change(uid, |memory| {
+    let Err(error) = result else { return context.states.change(uid, |memory| memory.failures = 0) };
+    let delay = context.states.change(uid, |memory| {
         memory.failures = memory.failures.saturating_add(1);
         let delay = backoff::delay(memory.failures, fastrand::f64());
         memory.wait_before_api_work(delay);
@@ -232,7 +232,7 @@ fn latest_status(
     let uid = metadata.uid.as_deref().unwrap_or_default();
     let number = |text: &str| text.parse::<u128>().unwrap_or_default();
     let known = number(metadata.resource_version.as_deref().unwrap_or_default());
-    let written = context.recent.of(uid).published.filter(|(version, _)| number(version) >= known);
+    let written = context.states.of(uid).published.filter(|(version, _)| number(version) >= known);
     written.map(|(_, status)| status).or_else(|| cached.cloned())
 }
 

@@ -1,5 +1,5 @@
 //! What the watches have shown of all clusters, by cluster. Filled by `watch` and, ahead of the watches, by `act` with what the
-//! API server answered: the next look then sees this operator's own writes and repeats none of them. Of what an answer and a
+//! API server answered: the next pass then sees this operator's own writes and repeats none of them. Of what an answer and a
 //! watch say differently, the watch is right in the end.
 
 use planner::{ChildKey, ChildKind, ClaimFacts, PodFacts};
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
-/// The answer to a write may arrive this much later than the news that the object is gone; longer than a look may last.
+/// The answer to a write may arrive this much later than the news that the object is gone; longer than a pass may last.
 const REMEMBERED: Duration = Duration::from_secs(180);
 
 /// What is watched, one stream each.

@@ -1,16 +1,16 @@
-//! Wires the watches of one scope to looks at its clusters, and runs until asked to stop.
+//! Wires the watches of one scope to passes over its clusters, and runs until asked to stop.
 
 use crate::api_work::Running;
 use crate::cache::Cache;
 use crate::client::Clients;
-use crate::conduct::{Conductor, Zones};
+use crate::commands::{CommandDispatcher, Zones};
 use crate::context::Context;
 use crate::health::{Health, Stage};
 use crate::identity::Identities;
-use crate::line::{Ground, Line};
+use crate::line::{Line, WatchedScope};
 use crate::metrics::Metrics;
-use crate::recent::Recent;
 use crate::reconcile::reconcile;
+use crate::runtime_state::RuntimeStates;
 use crate::stop::Stop;
 use crate::watch::{Guarded, Watches, name_of};
 use futures::channel::mpsc::{UnboundedReceiver, unbounded};
@@ -58,7 +58,7 @@ impl Scope {
             identities: self.identities.clone(),
         };
         let (namespace, cache_of, known) = (self.namespace.clone(), cache.clone(), clusters.clone());
-        self.line.territory.claim(Ground { namespace, cache: cache_of, clusters: known, queue });
+        self.line.scopes.claim(WatchedScope { namespace, cache: cache_of, clusters: known, queue });
         let watching = tokio::spawn(watches.run(writer));
         tokio::select! {
             () = self.synchronize(&cache) => self.work(cache, clusters, requests, stop).await,
@@ -93,9 +93,9 @@ impl Scope {
         applier(|cluster, context| reconcile(cluster, context).boxed(), never, context, clusters, queue, config)
             .for_each(move |_| {
                 let uids = || known.state().iter().filter_map(|cluster| cluster.uid()).collect::<Vec<_>>();
-                if forgetting.recent.keep_up_to(known.len(), uids) {
+                if forgetting.states.keep_up_to(known.len(), uids) {
                     forgetting.line.roster.keep_clusters(scope.as_deref(), &uids());
-                    forgetting.conductor.keep_clusters(&uids());
+                    forgetting.dispatcher.keep_clusters(&uids());
                     forgetting.api_work.keep_clusters(&uids());
                     let names = known.state().iter().map(|cluster| name_of(cluster)).collect::<Vec<_>>();
                     forgetting.identities.keep_clusters(scope.as_deref(), &names);
@@ -111,13 +111,13 @@ impl Scope {
             client: self.clients.requests.clone(),
             cache,
             line: self.line.clone(),
-            conductor: Arc::new(Conductor::new(self.line.clone())),
+            dispatcher: Arc::new(CommandDispatcher::new(self.line.clone())),
             zones: Zones::default(),
             identities: self.identities.clone(),
             metrics: self.metrics.clone(),
             settings: self.settings.clone(),
             resync: self.resync,
-            recent: Recent::default(),
+            states: RuntimeStates::default(),
             api_work: Running::default(),
         }
     }

@@ -90,7 +90,7 @@ impl Metrics {
     fn register(&mut self) {
         let registry = &mut self.registry;
         registry.register("reconciles", "Looks at a cluster, by how they ended", self.reconciles.clone());
-        registry.register("reconcile_duration_seconds", "Time one look took", self.duration.clone());
+        registry.register("reconcile_duration_seconds", "Time one pass took", self.duration.clone());
         registry.register("writes", "Requests that change something, by verb and kind", self.writes.clone());
         registry.register("watch_errors", "Interrupted watches, by kind", self.watch_errors.clone());
         registry.register("clusters", "ValkeyClusters, by watched namespace", self.clusters.clone());

@@ -4,7 +4,7 @@
 use crate::cache::{ClusterName, Snapshot};
 use crate::context::Context;
 use crate::line::SidecarFacts;
-use crate::recent::{Asked, Memory};
+use crate::runtime_state::{Asked, Memory};
 use crate::{entry, resources};
 use api::cluster::ValkeyCluster;
 use futures::future::join_all;
@@ -21,7 +21,7 @@ use serde_json::Value;
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
 
-/// A look at a cluster, and with it a failover, is not held up longer than this by an API server that does not answer.
+/// A pass over a cluster, and with it a failover, is not held up longer than this by an API server that does not answer.
 const LOOKUP: Duration = Duration::from_secs(3);
 /// What is in no watch is asked for so often.
 const ASK_AGAIN: Duration = Duration::from_millis(900);
@@ -32,7 +32,7 @@ pub async fn observe(cluster: &ValkeyCluster, context: &Context) -> Observation 
     let identity = identity(&cluster.metadata);
     let name = ClusterName { namespace: identity.namespace.clone(), name: identity.name.clone() };
     let mut observation = from_snapshot(context.cache.snapshot(&name), identity);
-    let memory = context.recent.of(&observation.cluster.uid);
+    let memory = context.states.of(&observation.cluster.uid);
     observation.altered_on_arrival = memory.altered_on_arrival();
     observation.pods_altered_on_arrival = memory.pods_altered_on_arrival();
     observation.identity = memory.identity();
@@ -46,9 +46,9 @@ pub async fn observe(cluster: &ValkeyCluster, context: &Context) -> Observation 
 
 async fn nodes_seen(observation: &Observation, cluster: &ValkeyCluster, context: &Context) -> NodeObservation {
     let zones = join_all(observation.pods.iter().map(|pod| context.zones.of(pod, &context.client))).await;
-    let pods = context.conductor.seen(&observation.cluster.uid, &observation.pods, zones);
+    let pods = context.dispatcher.seen(&observation.cluster.uid, &observation.pods, zones);
     // What this process decided last is newer than what it published.
-    let decided = context.recent.of(&observation.cluster.uid).decided;
+    let decided = context.states.of(&observation.cluster.uid).decided;
     let published = || cluster.status.as_ref().map(NodeRecord::read);
     let NodeRecord { shards: recorded, orchestration: running, queue } = decided.or_else(published).unwrap_or_default();
     NodeObservation { pods, recorded, running, queue }
@@ -152,7 +152,7 @@ fn is_settled(stateful_set: &Value) -> bool {
     created.is_some_and(|created| Timestamp::now().as_second() - created.as_second() >= GRACE_SECONDS)
 }
 
-/// Looks follow each other within milliseconds while nodes are told something: a question to the API server is too much for each.
+/// Passes follow each other within milliseconds while nodes are told something: a question to the API server is too much for each.
 async fn asked_lately<T: Clone>(
     remembered: impl Fn(&mut Memory) -> &mut Option<Asked<T>>,
     asking: impl Future<Output = T>,
@@ -160,12 +160,12 @@ async fn asked_lately<T: Clone>(
     context: &Context,
 ) -> T {
     let uid = &observation.cluster.uid;
-    let known = context.recent.change(uid, |memory| remembered(memory).clone());
+    let known = context.states.change(uid, |memory| remembered(memory).clone());
     if let Some((_, known)) = known.filter(|(asked, _)| asked.elapsed() < ASK_AGAIN) {
         return known;
     }
     let found = asking.await;
-    context.recent.change(uid, |memory| *remembered(memory) = Some((Instant::now(), found.clone())));
+    context.states.change(uid, |memory| *remembered(memory) = Some((Instant::now(), found.clone())));
     found
 }
 
@@ -207,7 +207,7 @@ async fn newest_event(
 ) -> Option<(String, i64)> {
     let api: Api<Event> = Api::namespaced(context.client.clone(), &observation.cluster.namespace);
     let selection = ListParams::default().fields(&format!("involvedObject.uid={uid}"));
-    // Unreadable Events mean that the cause stays unknown; that something is missing is told anyway.
+    // Unreadable Events mean that the cause stays unknown; that something is missing is reported anyway.
     let events = timeout(LOOKUP, api.list(&selection)).await.ok()?.ok()?;
     let fitting =
         events.items.iter().filter(|event| event.reason.as_deref().is_some_and(|reason| reasons.contains(&reason)));

@@ -28,9 +28,9 @@ pub async fn publish(
 ) -> Result<(), Error> {
     let now = whole_second(Timestamp::now());
     let next = status(report, cluster, previous, now);
-    for event in context.recent.of(&cluster.uid).untold {
+    for event in context.states.of(&cluster.uid).unpublished {
         tell(&notice(&event), cluster, now, context).await?;
-        context.recent.change(&cluster.uid, |memory| memory.told(&event));
+        context.states.change(&cluster.uid, |memory| memory.event_published(&event));
     }
     if previous == Some(&next) {
         return Ok(());
@@ -42,7 +42,7 @@ pub async fn publish(
     write(next, cluster, context).await
 }
 
-/// Begin and end of one orchestration are told once each, also when a successor tells them again.
+/// Begin and end of one orchestration are published once each, also when a successor tells them again.
 fn notice(event: &planner::nodes::Event) -> Notice {
     let (reason, message) = (event.reason.to_owned(), event.message.clone());
     Notice { warning: event.warning, reason, replaces: event.about.clone(), message }
@@ -68,7 +68,7 @@ async fn write(status: ValkeyClusterStatus, cluster: &Identity, context: &Contex
         .await
         .map_err(|source| Error::WriteStatus { name: cluster.name.clone(), source })?;
     let version = written.metadata.resource_version.unwrap_or_default();
-    context.recent.change(&cluster.uid, |memory| memory.published = Some((version, status)));
+    context.states.change(&cluster.uid, |memory| memory.published = Some((version, status)));
     Ok(())
 }
 
@@ -107,7 +107,7 @@ fn event(notice: &Notice, cluster: &Identity, now: Timestamp) -> Event {
     }
 }
 
-/// The same change of the same cluster has the same name, so that it is told once.
+/// The same change of the same cluster has the same name, so that it is published once.
 fn event_name(notice: &Notice, cluster: &Identity) -> String {
     let change = format!("{} {} {} {}", cluster.uid, notice.warning, notice.reason, notice.replaces);
     format!("{}.{}", cluster.name, planner::digest(&change))

@@ -4,7 +4,7 @@
 
 use crate::api_work::{ApiWork, report_unreadable};
 use crate::cache::ClusterName;
-use crate::conduct::Errand;
+use crate::commands::CommandContext;
 use crate::context::Context;
 use crate::observe::observe;
 use crate::watch::Guarded;
@@ -19,7 +19,7 @@ use std::time::Duration;
 
 /// How soon to plan again while pods are on their way: why they do not come is told in no watch.
 const UNDER_WAY: Duration = Duration::from_secs(1);
-/// How soon to plan again about a trouble that is known and told.
+/// How soon to plan again about a trouble that is known and reported.
 pub const IN_TROUBLE: Duration = Duration::from_secs(10);
 /// How soon to plan again for a sidecar that may be on its way.
 const SIDECARS_AWAITED: Duration = Duration::from_secs(5);
@@ -53,24 +53,24 @@ async fn pass(cluster: &ValkeyCluster, context: &Arc<Context>) -> Action {
 fn send(commands: Vec<PodCommand>, report: &Report, observation: &Observation, context: &Context) {
     let Some(decision) = &report.nodes else { return };
     let identity = &observation.cluster;
-    context.recent.change(&identity.uid, |memory| memory.decided(decision));
+    context.states.change(&identity.uid, |memory| memory.decided(decision));
     if commands.is_empty() && decision.orchestration.is_none() && decision.look_again.is_none() {
-        return context.conductor.rest(&identity.uid, &observation.pods);
+        return context.dispatcher.rest(&identity.uid, &observation.pods);
     }
     let (orchestration, step_version) = decision.fence();
-    let errand = Errand {
+    let command_context = CommandContext {
         cluster: ClusterName { namespace: identity.namespace.clone(), name: identity.name.clone() },
         cluster_uid: identity.uid.clone(),
         orchestration: orchestration.to_owned(),
         step_version,
     };
-    context.conductor.send(&errand, commands);
+    context.dispatcher.send(&command_context, commands);
 }
 
 /// When to plan again if nothing happens before: for the nodes, for what was refused, for the certificates.
 fn next_pass(report: &Report, observation: &Observation, context: &Context) -> Duration {
     let nodes = report.nodes.as_ref().and_then(|nodes| nodes.look_again).unwrap_or(Duration::MAX);
-    let api = context.recent.of(&observation.cluster.uid).next_api_work().unwrap_or(Duration::MAX);
+    let api = context.states.of(&observation.cluster.uid).next_api_work().unwrap_or(Duration::MAX);
     if report.deleting {
         return nodes.min(context.resync);
     }

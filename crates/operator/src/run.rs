@@ -57,14 +57,14 @@ pub async fn run(clients: Clients, arguments: &RunArguments, stop: Stop) -> Resu
     let (terms, line) = open_line(&replica, &own, &metrics, &stop).await?;
     let identities = Identities::new(clients.clone(), replica.identity()?, line.roster.clone(), own, metrics.clone());
     let scopes = scopes(&replica, &clients, &health, &metrics, (&line, &identities))?;
-    let duty = Duty { namespaces: arguments.scopes(), scopes, line, identities, health, metrics };
+    let tasks = LeaderTasks { namespaces: arguments.scopes(), scopes, line, identities, health, metrics };
     if !arguments.leader_election {
         lead_alone(terms);
-        duty.work(stop).await;
+        tasks.work(stop).await;
         return Ok(());
     }
-    duty.health.set(Stage::StandingBy);
-    lead(replica.election(terms), duty, stop).await
+    tasks.health.set(Stage::StandingBy);
+    lead(replica.election(terms), tasks, stop).await
 }
 
 /// This process among its like.
@@ -123,7 +123,7 @@ impl<'a> Replica<'a> {
 }
 
 /// What the leader works on.
-struct Duty {
+struct LeaderTasks {
     /// None stands for all.
     namespaces: Vec<Option<String>>,
     scopes: Vec<Scope>,
@@ -133,7 +133,7 @@ struct Duty {
     metrics: Arc<Metrics>,
 }
 
-impl Duty {
+impl LeaderTasks {
     async fn work(self, stop: Stop) {
         self.health.synchronize(self.scopes.len());
         self.metrics.leader.set(1);
@@ -147,13 +147,13 @@ impl Duty {
     }
 }
 
-async fn lead(mut election: Election, duty: Duty, stop: Stop) -> Result<(), Error> {
+async fn lead(mut election: Election, tasks: LeaderTasks, stop: Stop) -> Result<(), Error> {
     tokio::select! {
         () = election.win() => tracing::info!("leading"),
         () = stop.clone().wished() => return Ok(()),
     }
     let lost = tokio::select! {
-        () = duty.work(stop) => None,
+        () = tasks.work(stop) => None,
         error = election.keep() => Some(error),
     };
     match lost {

@@ -1,4 +1,4 @@
-//! The watches: each keeps its part of the cache current and says which clusters to look at. One task per scope runs them all.
+//! The watches: each keeps its part of the cache current and says which clusters need a pass. One task per scope runs them all.
 
 use crate::cache::{Cache, ClusterName, Entry, ObjectName, Source};
 use crate::identity::Identities;

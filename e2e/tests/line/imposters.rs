@@ -30,33 +30,33 @@ fn a_sidecar_cannot_speak_for_another_pod_or_cluster() -> Result<()> {
             [Cluster::create(test, "victim", json!({})).await?, Cluster::create(test, "thief", json!({})).await?];
         all_connected(&victim, 3).await?;
         all_connected(&thief, 3).await?;
-        let desk = Desk::open(test).await?;
-        let own = desk.words(&thief, 0).await?;
+        let line = LineClient::open(test).await?;
+        let own = line.words(&thief, 0).await?;
         let cases = [
-            (desk.words(&victim, 0).await?, desk.token(&thief, "thief-0").await?, "certificate is another cluster's"),
-            (desk.words(&victim, 0).await?, desk.token(&victim, "victim-0").await?, "certificate is another cluster's"),
-            (own.clone(), desk.token(&victim, "victim-0").await?, "certificate is another cluster's"),
-            (desk.words(&thief, 1).await?, desk.token(&thief, "thief-0").await?, "token is another pod's"),
-            (own.clone(), desk.loose_token(&thief).await?, "bound to no pod"),
-            (own.clone(), desk.foreign_token(&thief).await?, "token was refused"),
-            (own.clone(), desk.stranger_token(&thief).await?, "none of this operator's"),
+            (line.words(&victim, 0).await?, line.token(&thief, "thief-0").await?, "certificate is another cluster's"),
+            (line.words(&victim, 0).await?, line.token(&victim, "victim-0").await?, "certificate is another cluster's"),
+            (own.clone(), line.token(&victim, "victim-0").await?, "certificate is another cluster's"),
+            (line.words(&thief, 1).await?, line.token(&thief, "thief-0").await?, "token is another pod's"),
+            (own.clone(), line.loose_token(&thief).await?, "bound to no pod"),
+            (own.clone(), line.foreign_token(&thief).await?, "token was refused"),
+            (own.clone(), line.stranger_token(&thief).await?, "none of this operator's"),
         ];
         for (words, token, refusal) in cases {
-            desk.refused(&thief, words, token, refusal).await?;
+            line.refused(&thief, words, token, refusal).await?;
         }
-        let token = desk.token(&thief, "thief-0").await?;
-        desk.useless_elsewhere(&token).await?;
-        desk.admitted(&thief, own, token).await
+        let token = line.token(&thief, "thief-0").await?;
+        line.useless_elsewhere(&token).await?;
+        line.admitted(&thief, own, token).await
     })
 }
 
 /// The way to the operator, and everything an attacker may have got hold of.
-struct Desk<'a> {
+struct LineClient<'a> {
     test: &'a Test,
     forward: Forward,
 }
 
-impl<'a> Desk<'a> {
+impl<'a> LineClient<'a> {
     async fn open(test: &'a Test) -> Result<Self> {
         let pod = operator_pods(test).await?.pop().context("the operator has a pod")?;
         let pods = Api::<Pod>::namespaced(test.client(), &operator::namespace());

@@ -1,4 +1,4 @@
-//! The identity of one cluster: observe → plan → act → publish. Called at each look at the cluster, by the leader only.
+//! The identity of one cluster: observe → plan → act → publish. Called at each pass over the cluster, by the leader only.
 
 use super::cluster_reading::{Keys, Reading};
 use super::cluster_writing::{Subject, binding_manifest, bundle_manifest};
@@ -29,23 +29,23 @@ const QUIET: Duration = Duration::from_secs(30);
 const PER_CLUSTER: Duration = Duration::from_millis(100);
 /// After something went wrong, while an orchestration postpones a change, and until there is a root.
 const SOON: Duration = Duration::from_secs(2);
-/// What the leader's first look at the root may take.
+/// What the leader's first pass over the root may take.
 const FIRST_LOOK: Duration = Duration::from_secs(1);
 const DAY: u64 = 24 * 60 * 60;
 
-/// What a look at the cluster needs to know.
+/// What a pass over the cluster needs to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdentityFacts {
     /// The Secret that pods mount is there; or what it waits for, in words.
     pub ready: Result<(), String>,
     /// When to look at the cluster again, for its certificates' sake.
-    pub look_again: Duration,
+    pub requeue_after: Duration,
 }
 
 impl Identities {
     /// Makes and repairs what is missing. Never fails: what could not be done is waited for, and tried again.
     pub async fn ensure(&self, cluster: &ValkeyCluster, pods: &[PodFacts]) -> IdentityFacts {
-        let nothing_to_do = IdentityFacts { ready: Ok(()), look_again: QUIET };
+        let nothing_to_do = IdentityFacts { ready: Ok(()), requeue_after: QUIET };
         if !self.settings.built_in {
             return nothing_to_do;
         }
@@ -54,11 +54,11 @@ impl Identities {
             return nothing_to_do;
         }
         let Some(in_force) = self.root_in_force().await else { return self.without_root() };
-        match self.look(cluster, pods, &in_force).await {
+        match self.pass(cluster, pods, &in_force).await {
             Ok(facts) => facts,
             Err(error) => {
                 tracing::warn!(cluster = cluster.name_any(), namespace = cluster.namespace(), %error, "identity");
-                IdentityFacts { ready: Err(format!("the identity of the sidecars: {error}")), look_again: SOON }
+                IdentityFacts { ready: Err(format!("the identity of the sidecars: {error}")), requeue_after: SOON }
             }
         }
     }
@@ -91,10 +91,10 @@ impl Identities {
         let trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let why = trouble.unwrap_or_else(|| "it is being made".to_owned());
         let waiting = format!("the root of all identities, ValkeyCA {}: {why}", names::ROOT);
-        IdentityFacts { ready: Err(waiting), look_again: SOON }
+        IdentityFacts { ready: Err(waiting), requeue_after: SOON }
     }
 
-    async fn look(
+    async fn pass(
         &self,
         cluster: &ValkeyCluster,
         pods: &[PodFacts],
@@ -109,7 +109,7 @@ impl Identities {
         }
         let Some((reading, keys)) = known else { return Ok(facts(Ok(()), None, now, 1)) };
         if reading.bundle.is_none() && effective::resolve(Layers::of(&cluster.spec)).spec.paused {
-            return Ok(IdentityFacts { ready: Ok(()), look_again: QUIET });
+            return Ok(IdentityFacts { ready: Ok(()), requeue_after: QUIET });
         }
         self.settle(cluster, &subject, (reading, keys.unwrap_or_default()), &pods, in_force, now).await
     }
@@ -172,7 +172,7 @@ impl Identities {
         self.memories.remember(&subject.name, Arc::new(reading));
         published?;
         let facts = facts(ready, next, now, self.memories.len());
-        Ok(if postponed { IdentityFacts { look_again: facts.look_again.min(SOON), ..facts } } else { facts })
+        Ok(if postponed { IdentityFacts { requeue_after: facts.requeue_after.min(SOON), ..facts } } else { facts })
     }
 
     /// A cluster that is being deleted gets no new certificates: waiting for it would hold the root up for all others.
@@ -185,10 +185,10 @@ impl Identities {
     fn note_parties(&self, subject: &Subject, uid: &str, reading: &Reading, pods: &[PodFacts]) {
         let sidecars = self.parties.sidecars(uid);
         let parties = pods.iter().filter(|pod| pod.running).map(|pod| {
-            let told = sidecars.iter().find(|party| party.pod_uid == pod.uid);
-            let shown = told.and_then(|party| party.presents.as_deref()).map(Thumbprint::recorded);
+            let sidecar = sidecars.iter().find(|party| party.pod_uid == pod.uid);
+            let shown = sidecar.and_then(|party| party.presents.as_deref()).map(Thumbprint::recorded);
             let leaf = reading.leaf.whole().filter(|leaf| shown.as_ref() == Some(&leaf.thumbprint));
-            let roots = told.and_then(|party| party.trusted_roots.as_ref());
+            let roots = sidecar.and_then(|party| party.trusted_roots.as_ref());
             Party {
                 name: format!("{}/{}", subject.name.namespace, pod.name),
                 trusts: roots.map(|roots| roots.iter().map(|text| Thumbprint::recorded(text)).collect()),
@@ -300,8 +300,8 @@ fn facts(ready: Result<(), String>, next: Option<Timestamp>, now: Timestamp, clu
     let quiet = QUIET.max(PER_CLUSTER.saturating_mul(clusters)).mul_f64(0.75 + fastrand::f64() * 0.25);
     let due = next.map(|next| next.duration_since(now).try_into().unwrap_or(Duration::ZERO));
     // A moment that has come is looked at soon, and not at once again and again.
-    let look_again = due.map_or(quiet, |due: Duration| quiet.min(due.max(Duration::from_millis(500))));
-    IdentityFacts { ready, look_again }
+    let requeue_after = due.map_or(quiet, |due: Duration| quiet.min(due.max(Duration::from_millis(500))));
+    IdentityFacts { ready, requeue_after }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What was last read of each cluster's certificates, so that a look a moment later reads nothing again. Losing it costs requests,
+//! What was last read of each cluster's certificates, so that a pass a moment later reads nothing again. Losing it costs requests,
 //! never correctness.
 
 use super::cluster_reading::Reading;
@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Looks follow each other closely while pods start; Secrets do not change that fast.
+/// Passes follow each other closely while pods start; Secrets do not change that fast.
 const FRESH: Duration = Duration::from_secs(5);
 
 #[derive(Default)]
@@ -63,7 +63,7 @@ impl Memories {
         self.all().remove(cluster);
     }
 
-    /// Forgets clusters of one scope that are no longer there: an end in a time without a watch is not told, and a look that was
+    /// Forgets clusters of one scope that are no longer there: an end in a time without a watch is not told, and a pass that was
     /// under way remembers its cluster once more.
     pub fn keep(&self, scope: Option<&str>, clusters: &[ClusterName]) {
         let elsewhere = |cluster: &ClusterName| scope.is_some_and(|namespace| namespace != cluster.namespace);

@@ -1,6 +1,6 @@
 //! Identities: the operator makes and keeps the root, its own certificate, and those of every cluster's sidecars. IO; what to do is
 //! decided in the crate `certificates`, how certificates are made in `pki`. `run` starts [`Own`] on every replica and
-//! [`Identities::lead`] on the leader; `reconcile` calls [`Identities::ensure`] at each look at a cluster.
+//! [`Identities::lead`] on the leader; `reconcile` calls [`Identities::ensure`] at each pass over a cluster.
 
 mod authority;
 mod cluster;

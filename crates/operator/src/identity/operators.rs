@@ -79,7 +79,7 @@ impl Identities {
         tracing::info!(replica = name, "a replica of the operator is gone");
         self.metrics.write("apply", "ValkeyCA/status");
         if let Err(error) = apply(&self.client, &self.settings.namespace, name, Vec::new()).await {
-            tracing::debug!(%error, "its entry stays until the next look");
+            tracing::debug!(%error, "its entry stays until the next pass");
         }
     }
 }

@@ -52,9 +52,9 @@ impl Own {
         let own = Self { shared: Arc::new(Shared::default()) };
         let secrets = Secrets::new(client.clone(), metrics.clone());
         let leaf = OwnLeaf::new(settings.namespace.clone(), own.shared.clone());
-        let keeper = Keeper { client, settings, secrets, metrics, leaf, told: None };
-        if keeper.settings.built_in {
-            tokio::spawn(keeper.run());
+        let renewal = LeafRenewal { client, settings, secrets, metrics, leaf, published: None };
+        if renewal.settings.built_in {
+            tokio::spawn(renewal.run());
         }
         own
     }
@@ -92,13 +92,13 @@ impl IdentitySource for Own {
     }
 }
 
-struct Keeper {
+struct LeafRenewal {
     client: Client,
     settings: Settings,
     secrets: Secrets,
     metrics: Arc<Metrics>,
     leaf: OwnLeaf,
-    told: Option<OwnFacts>,
+    published: Option<OwnFacts>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -109,10 +109,10 @@ enum Error {
     Use(#[from] Unusable),
 }
 
-impl Keeper {
+impl LeafRenewal {
     async fn run(mut self) {
         loop {
-            if let Err(error) = self.look().await {
+            if let Err(error) = self.pass().await {
                 tracing::warn!(%error, "the operator's own certificate stays as it is");
             }
             self.tell().await;
@@ -121,7 +121,7 @@ impl Keeper {
         }
     }
 
-    async fn look(&mut self) -> Result<(), Error> {
+    async fn pass(&mut self) -> Result<(), Error> {
         let now = Timestamp::now();
         let read = self.secrets.read(&self.settings.namespace, names::OPERATOR_SECRET).await;
         let outcome = match read {
@@ -143,11 +143,11 @@ impl Keeper {
         match operators::tell(&self.client, &self.settings.namespace, replica, &facts).await {
             Ok(true) => self.metrics.write("apply", "ValkeyCA/status"),
             Ok(false) => {}
-            Err(error) if self.told.as_ref() != Some(&facts) => {
-                tracing::warn!(%error, "what this replica trusts could not be told, trying again");
+            Err(error) if self.published.as_ref() != Some(&facts) => {
+                tracing::warn!(%error, "what this replica trusts could not be published, trying again");
             }
             Err(_) => {}
         }
-        self.told = Some(facts);
+        self.published = Some(facts);
     }
 }

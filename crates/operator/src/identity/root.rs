@@ -1,4 +1,4 @@
-//! The leader's look at the root: observe → plan → act → publish, again and again. Runs beside the looks at clusters.
+//! The leader's passes over the root: observe → plan → act → publish, again and again. Runs beside the passes over clusters.
 
 use super::in_force::InForce;
 use super::root_reading::RootReading;
@@ -31,7 +31,7 @@ impl Identities {
         }
         let mut changes = Box::pin(self.authority_changes());
         loop {
-            let pause = match self.look_at_root(&scopes).await {
+            let pause = match self.pass_over_root(&scopes).await {
                 Ok(under_way) => {
                     if under_way {
                         UNDER_WAY
@@ -68,7 +68,7 @@ impl Identities {
     }
 
     /// Whether a change of root is under way.
-    async fn look_at_root(&self, scopes: &[Option<String>]) -> Result<bool, Error> {
+    async fn pass_over_root(&self, scopes: &[Option<String>]) -> Result<bool, Error> {
         let authority = self.authority().await?;
         let now = Timestamp::now();
         let (reading, plan, parties) = self.take_steps(&authority, scopes, now).await?;

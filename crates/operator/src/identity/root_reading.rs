@@ -43,7 +43,8 @@ impl Identities {
         let signing = stored.or_else(|| memory.as_ref().map(|memory| memory.root.clone()));
         let kept = operator.as_ref().and_then(|seen| Bundle::from_pem(seen.contents.get(ROOTS)).ok());
         let trusted_is_stored = kept.is_some();
-        let trusted = kept.or_else(|| memory.map(|memory| memory.trusted.clone())).unwrap_or_else(|| told(authority));
+        let trusted =
+            kept.or_else(|| memory.map(|memory| memory.trusted.clone())).unwrap_or_else(|| recorded(authority));
         let (wanted, wanted_root, wanted_is_unnoted) = judge(named, wanted, signing.as_ref(), now);
         let (own, own_authority) = self.own_intermediate(operator, &trusted, now);
         let secret = named.clone();
@@ -99,7 +100,7 @@ pub fn made(not_before: Timestamp) -> Timestamp {
 }
 
 /// The roots that the status of the ValkeyCA still tells, when every Secret is lost.
-fn told(authority: &ValkeyCA) -> Bundle {
+fn recorded(authority: &ValkeyCA) -> Bundle {
     let roots = authority.status.iter().flat_map(|status| &status.trusted).map(|root| root.certificate.as_str());
     Bundle::from_pem(roots.collect::<String>().as_bytes()).unwrap_or_default()
 }

@@ -1,7 +1,7 @@
 //! Proves which pod speaks: the API server vouches for its token, the watches say whose pod that is. One review for a token,
 //! however often its pod connects, and few at a time however many pods come at once.
 
-use super::territory::{Ground, Territory};
+use super::scopes::{Scopes, WatchedScope};
 use super::token::{self, Holder};
 use crate::metrics::{Metrics, Outcome};
 use api::names::{self, LINE_AUDIENCE};
@@ -47,7 +47,7 @@ type Key = [u8; 32];
 
 pub struct TokenProof {
     reviewer: Box<dyn Reviewer>,
-    territory: Arc<Territory>,
+    scopes: Arc<Scopes>,
     metrics: Arc<Metrics>,
     at_once: Semaphore,
     /// By the token's digest; the token itself is not kept.
@@ -55,9 +55,9 @@ pub struct TokenProof {
 }
 
 impl TokenProof {
-    pub fn new(reviewer: impl Reviewer, territory: Arc<Territory>, metrics: Arc<Metrics>) -> Self {
+    pub fn new(reviewer: impl Reviewer, scopes: Arc<Scopes>, metrics: Arc<Metrics>) -> Self {
         let (at_once, known) = (Semaphore::new(REVIEWS), Mutex::default());
-        Self { reviewer: Box::new(reviewer), territory, metrics, at_once, known }
+        Self { reviewer: Box::new(reviewer), scopes, metrics, at_once, known }
     }
 
     async fn holder(&self, token: &str) -> Result<Holder, ProofError> {
@@ -97,13 +97,13 @@ impl TokenProof {
     }
 
     async fn belonging(&self, holder: &Holder) -> Result<ProvenPod, ProofError> {
-        let ground = self.territory.ground(&holder.namespace);
-        let ground = ground.ok_or_else(|| unavailable("the operator does not look after this namespace yet"))?;
+        let scope = self.scopes.scope(&holder.namespace);
+        let scope = scope.ok_or_else(|| unavailable("the operator does not look after this namespace yet"))?;
         // The caller bounds how long this takes.
-        ground.cache.complete().await;
+        scope.cache.complete().await;
         let began = tokio::time::Instant::now();
         loop {
-            match ours(&ground, holder) {
+            match ours(&scope, holder) {
                 Err(_) if began.elapsed() < NEWS => tokio::time::sleep(BETWEEN_LOOKS).await,
                 found => return found.map_err(|why| ProofError::Refused(why.to_owned())),
             }
@@ -118,9 +118,9 @@ impl PodProof for TokenProof {
 
     /// Only what a lookup tells for certain: nothing is refused on lists that are not there yet.
     fn holds(&self, pod: &ProvenPod) -> Result<(), ProofError> {
-        match self.territory.ground(&pod.namespace) {
-            Some(ground) if ground.cache.missing().is_empty() => {
-                is_there(&ground, pod).map_err(|why| ProofError::Refused(why.to_owned()))
+        match self.scopes.scope(&pod.namespace) {
+            Some(scope) if scope.cache.missing().is_empty() => {
+                is_there(&scope, pod).map_err(|why| ProofError::Refused(why.to_owned()))
             }
             _ => Ok(()),
         }
@@ -128,12 +128,12 @@ impl PodProof for TokenProof {
 }
 
 /// The pod and its cluster, under the UIDs they had. Not whose the pod is: while its StatefulSet is made anew it is nobody's.
-fn is_there(ground: &Ground, proven: &ProvenPod) -> Result<(), &'static str> {
-    let (cluster, pod) = ground.pod(&proven.namespace, &proven.pod).ok_or("its pod is gone")?;
+fn is_there(scope: &WatchedScope, proven: &ProvenPod) -> Result<(), &'static str> {
+    let (cluster, pod) = scope.pod(&proven.namespace, &proven.pod).ok_or("its pod is gone")?;
     if pod.uid != proven.pod_uid {
         return Err("its pod has been replaced by another of the same name");
     }
-    if ground.cluster(&cluster).as_ref() != Some(&proven.cluster_uid) {
+    if scope.cluster(&cluster).as_ref() != Some(&proven.cluster_uid) {
         return Err("its ValkeyCluster is gone");
     }
     Ok(())
@@ -141,12 +141,12 @@ fn is_there(ground: &Ground, proven: &ProvenPod) -> Result<(), &'static str> {
 
 /// The pod must be the one of that UID, one of the StatefulSet of a cluster that exists, under that cluster's account. Whoever creates
 /// a pod writes its owner; but one that is not called like a pod of the StatefulSet is none of it.
-fn ours(ground: &Ground, holder: &Holder) -> Result<ProvenPod, &'static str> {
-    let (cluster, pod) = ground.pod(&holder.namespace, &holder.pod).ok_or("its pod is none of this operator's")?;
+fn ours(scope: &WatchedScope, holder: &Holder) -> Result<ProvenPod, &'static str> {
+    let (cluster, pod) = scope.pod(&holder.namespace, &holder.pod).ok_or("its pod is none of this operator's")?;
     if pod.uid != holder.pod_uid {
         return Err("its pod has been replaced by another of the same name");
     }
-    if pod.controller.is_none() || pod.controller != ground.stateful_set(&cluster) {
+    if pod.controller.is_none() || pod.controller != scope.stateful_set(&cluster) {
         return Err("its pod was not made by the StatefulSet of a ValkeyCluster");
     }
     if !is_ordinal_name(&holder.pod, &cluster.name) {
@@ -155,7 +155,7 @@ fn ours(ground: &Ground, holder: &Holder) -> Result<ProvenPod, &'static str> {
     if holder.service_account != names::service_account(&cluster.name) {
         return Err("its service account is not the cluster's");
     }
-    let cluster_uid = ground.cluster(&cluster).ok_or("its ValkeyCluster is gone")?;
+    let cluster_uid = scope.cluster(&cluster).ok_or("its ValkeyCluster is gone")?;
     Ok(ProvenPod {
         namespace: cluster.namespace,
         cluster: cluster.name,

@@ -59,14 +59,14 @@ fn orders() -> Guarded {
     serde_json::from_value::<DeserializeGuard<_>>(cluster).unwrap()
 }
 
-fn territory() -> Arc<Territory> {
+fn scopes() -> Arc<Scopes> {
     land().0
 }
 
-/// A territory with the cluster orders, its StatefulSet, its pod orders-0, a stranger that carries our labels, and pods of other
+/// A scopes with the cluster orders, its StatefulSet, its pod orders-0, a stranger that carries our labels, and pods of other
 /// names that claim to be the StatefulSet's; with what the watches write to.
-fn land() -> (Arc<Territory>, Arc<crate::cache::Cache>, Writer<Guarded>) {
-    let territory = Territory::default();
+fn land() -> (Arc<Scopes>, Arc<crate::cache::Cache>, Writer<Guarded>) {
+    let scopes = Scopes::default();
     let cache = Arc::new(crate::cache::Cache::default());
     Source::all().into_iter().for_each(|source| drop(cache.listed(source, &Default::default())));
     let set = Source::Child(ChildKind::StatefulSet);
@@ -84,12 +84,17 @@ fn land() -> (Arc<Territory>, Arc<crate::cache::Cache>, Writer<Guarded>) {
     }
     let (clusters, mut writer) = store();
     writer.apply_watcher_event(&Event::Apply(orders()));
-    territory.claim(Ground { namespace: Some("team-a".into()), cache: cache.clone(), clusters, queue: unbounded().0 });
-    (Arc::new(territory), cache, writer)
+    scopes.claim(WatchedScope {
+        namespace: Some("team-a".into()),
+        cache: cache.clone(),
+        clusters,
+        queue: unbounded().0,
+    });
+    (Arc::new(scopes), cache, writer)
 }
 
 fn proof(reviewer: &Fake) -> TokenProof {
-    TokenProof::new(reviewer.clone(), territory(), Arc::new(Metrics::new()))
+    TokenProof::new(reviewer.clone(), scopes(), Arc::new(Metrics::new()))
 }
 
 #[tokio::test]
@@ -152,8 +157,8 @@ async fn an_api_server_that_cannot_say_refuses_nobody() {
 
 #[tokio::test]
 async fn a_proof_holds_until_the_pod_or_its_cluster_is_gone() {
-    let (territory, cache, mut writer) = land();
-    let proof = TokenProof::new(Fake::default(), territory, Arc::new(Metrics::new()));
+    let (scopes, cache, mut writer) = land();
+    let proof = TokenProof::new(Fake::default(), scopes, Arc::new(Metrics::new()));
     let pod = proof.prove(&token("team-a/orders-valkey/orders-0/orders-0", in_an_hour())).await.unwrap();
     assert!(proof.holds(&pod).is_ok());
     let refused = |why: &str| matches!(proof.holds(&pod), Err(ProofError::Refused(text)) if text.contains(why));

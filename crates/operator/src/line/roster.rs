@@ -1,8 +1,8 @@
 //! What the sidecars of all clusters have said and which of them are connected. In memory only: a new leader hears it all
-//! again within seconds. Written by the desk, read by every look at a cluster.
+//! again within seconds. Written by the service, read by every pass over a cluster.
 
-use super::essence::essence;
-use super::territory::Territory;
+use super::scopes::Scopes;
+use super::significant_fields::significant_fields;
 use crate::cache::ClusterName;
 use k8s_openapi::jiff::Timestamp;
 use link::contract::{HeartbeatRequest, ReportRequest};
@@ -55,12 +55,12 @@ struct Contents {
 
 pub struct Roster {
     contents: Mutex<Contents>,
-    territory: Arc<Territory>,
+    scopes: Arc<Scopes>,
 }
 
 impl Roster {
-    pub fn new(territory: Arc<Territory>) -> Self {
-        Self { contents: Mutex::default(), territory }
+    pub fn new(scopes: Arc<Scopes>) -> Self {
+        Self { contents: Mutex::default(), scopes }
     }
 
     /// All that is known of a cluster's sidecars, connected or not.
@@ -91,11 +91,11 @@ impl Roster {
         contents.by_pod.insert(sidecar.pod.pod_uid.clone(), Arc::new(facts));
         drop(contents);
         if news {
-            self.look_at(&sidecar.pod);
+            self.wake(&sidecar.pod);
         }
     }
 
-    /// Takes a report in; every one is worth a look.
+    /// Takes a report in; every one is worth a pass.
     pub fn report(&self, pod: &ProvenPod, report: ReportRequest) {
         let known = self.change(&pod.pod_uid, |facts| {
             facts.reports.retain(|other| other.event_id != report.event_id);
@@ -105,7 +105,7 @@ impl Roster {
             }
         });
         if known.is_some() {
-            self.look_at(pod);
+            self.wake(pod);
         }
     }
 
@@ -113,7 +113,7 @@ impl Roster {
     pub fn disconnected(&self, sidecar: &Sidecar) {
         let end = |facts: &mut SidecarFacts| facts.end(sidecar.connection, Timestamp::now());
         if self.change(&sidecar.pod.pod_uid, end) == Some(true) {
-            self.look_at(&sidecar.pod);
+            self.wake(&sidecar.pod);
         }
     }
 
@@ -146,8 +146,8 @@ impl Roster {
         self.lock().by_pod.get_mut(pod_uid).map(|facts| change(Arc::make_mut(facts)))
     }
 
-    fn look_at(&self, pod: &ProvenPod) {
-        self.territory.look_at(&ClusterName { namespace: pod.namespace.clone(), name: pod.cluster.clone() });
+    fn wake(&self, pod: &ProvenPod) {
+        self.scopes.wake(&ClusterName { namespace: pod.namespace.clone(), name: pod.cluster.clone() });
     }
 
     fn lock(&self) -> MutexGuard<'_, Contents> {
@@ -208,7 +208,7 @@ fn next(before: Option<&SidecarFacts>, sidecar: &Sidecar, beat: HeartbeatRequest
 fn is_news(before: &SidecarFacts, after: &SidecarFacts) -> bool {
     let connection =
         |facts: &SidecarFacts| (facts.connected, facts.version.clone(), facts.certificate.thumbprint.clone());
-    connection(before) != connection(after) || essence(&before.beat) != essence(&after.beat)
+    connection(before) != connection(after) || significant_fields(&before.beat) != significant_fields(&after.beat)
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 use super::*;
-use crate::line::territory::Ground;
+use crate::line::scopes::WatchedScope;
 use futures::channel::mpsc::{UnboundedReceiver, unbounded};
 use kube::runtime::reflector::{ObjectRef, store};
 use link::contract::{NodeState, Role};
@@ -7,20 +7,20 @@ use pki::Thumbprint;
 
 struct Kept {
     roster: Roster,
-    looks: UnboundedReceiver<ObjectRef<crate::watch::Guarded>>,
+    wakeups: UnboundedReceiver<ObjectRef<crate::watch::Guarded>>,
 }
 
 impl Kept {
     fn new() -> Self {
-        let territory = Arc::new(Territory::default());
-        let (queue, looks) = unbounded();
-        territory.claim(Ground { namespace: None, cache: Arc::default(), clusters: store().0, queue });
-        Self { roster: Roster::new(territory), looks }
+        let scopes = Arc::new(Scopes::default());
+        let (queue, wakeups) = unbounded();
+        scopes.claim(WatchedScope { namespace: None, cache: Arc::default(), clusters: store().0, queue });
+        Self { roster: Roster::new(scopes), wakeups }
     }
 
-    /// How many looks were asked for since the last time.
-    fn looks(&mut self) -> usize {
-        std::iter::from_fn(|| self.looks.try_recv().ok()).count()
+    /// How many passes were asked for since the last time.
+    fn wakeups(&mut self) -> usize {
+        std::iter::from_fn(|| self.wakeups.try_recv().ok()).count()
     }
 
     fn facts(&self) -> Arc<SidecarFacts> {
@@ -54,13 +54,13 @@ fn beat(role: Role, offset: u64) -> HeartbeatRequest {
 fn only_a_heartbeat_with_news_asks_for_a_look() {
     let mut kept = Kept::new();
     kept.roster.heartbeat(&sidecar(1, "a"), beat(Role::Primary, 1));
-    assert_eq!(kept.looks(), 1, "the first one is news");
+    assert_eq!(kept.wakeups(), 1, "the first one is news");
     kept.roster.heartbeat(&sidecar(1, "a"), beat(Role::Primary, 2));
-    assert_eq!(kept.looks(), 0, "a counter that moved is not");
+    assert_eq!(kept.wakeups(), 0, "a counter that moved is not");
     kept.roster.heartbeat(&sidecar(1, "a"), beat(Role::Replica, 2));
-    assert_eq!(kept.looks(), 1);
+    assert_eq!(kept.wakeups(), 1);
     kept.roster.heartbeat(&sidecar(2, "b"), beat(Role::Replica, 2));
-    assert_eq!(kept.looks(), 1, "it came with a new certificate");
+    assert_eq!(kept.wakeups(), 1, "it came with a new certificate");
     assert_eq!(kept.roster.of_cluster("cluster").len(), 1);
 }
 
@@ -73,12 +73,12 @@ fn the_end_of_an_older_connection_is_no_news() {
     kept.roster.heartbeat(&sidecar(1, "a"), beat(Role::Replica, 1));
     assert_eq!(kept.facts().beat, beat(Role::Primary, 1));
     assert_eq!((kept.facts().connection, kept.facts().certificate.thumbprint.as_str()), (2, "b"));
-    kept.looks();
+    kept.wakeups();
     kept.roster.disconnected(&sidecar(1, "a"));
-    assert!(kept.facts().connected && kept.looks() == 0);
+    assert!(kept.facts().connected && kept.wakeups() == 0);
     assert_eq!(kept.facts().presence, 1, "there was always a connection");
     kept.roster.disconnected(&sidecar(2, "b"));
-    assert!(!kept.facts().connected && kept.facts().lost.is_some() && kept.looks() == 1);
+    assert!(!kept.facts().connected && kept.facts().lost.is_some() && kept.wakeups() == 1);
     kept.roster.heartbeat(&sidecar(3, "b"), beat(Role::Primary, 1));
     assert_eq!((kept.facts().presence, kept.facts().lost), (3, None));
 }
@@ -88,13 +88,13 @@ fn a_pod_whose_newer_connection_ends_first_is_connected_by_the_older_one() {
     let mut kept = Kept::new();
     kept.roster.heartbeat(&sidecar(1, "a"), beat(Role::Primary, 1));
     kept.roster.heartbeat(&sidecar(2, "b"), beat(Role::Primary, 1));
-    kept.looks();
+    kept.wakeups();
     kept.roster.disconnected(&sidecar(2, "b"));
     assert!(kept.facts().connected && kept.facts().lost.is_none());
     assert_eq!((kept.facts().connection, kept.facts().certificate.thumbprint.as_str()), (1, "a"));
-    assert_eq!((kept.facts().presence, kept.looks()), (1, 1), "it shows the former certificate again");
+    assert_eq!((kept.facts().presence, kept.wakeups()), (1, 1), "it shows the former certificate again");
     kept.roster.disconnected(&sidecar(1, "a"));
-    assert!(!kept.facts().connected && kept.looks() == 1);
+    assert!(!kept.facts().connected && kept.wakeups() == 1);
 }
 
 #[test]
@@ -133,13 +133,13 @@ fn a_report_that_is_repeated_is_kept_once_and_few_are_kept() {
     let mut kept = Kept::new();
     let report = |id: usize| ReportRequest { event_id: id.to_string(), ..ReportRequest::default() };
     kept.roster.heartbeat(&sidecar(1, "a"), beat(Role::Primary, 1));
-    kept.looks();
+    kept.wakeups();
     for id in [0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 8] {
         kept.roster.report(&sidecar(1, "a").pod, report(id));
     }
     let ids: Vec<_> = kept.facts().reports.iter().map(|report| report.event_id.clone()).collect();
     assert_eq!(ids, ["1", "2", "3", "4", "5", "6", "7", "8"]);
-    assert_eq!(kept.looks(), 11);
+    assert_eq!(kept.wakeups(), 11);
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! Listens for sidecars, once this replica has an identity to show. IO; one for each process.
 
 use super::Line;
-use super::desk::Desk;
 use super::meter::LineMeter;
 use super::proof::TokenProof;
+use super::service::LineService;
 use crate::metrics::Metrics;
 use crate::stop::Stop;
 use k8s_openapi::api::authentication::v1::TokenReview;
@@ -48,16 +48,16 @@ pub async fn serve(
     let (client, credentials, metrics) = shown;
     let heard = line.roster.clone();
     metrics.watch_silence(move || heard.longest_silence(Timestamp::now()).unwrap_or_default().as_secs_f64());
-    let proof = TokenProof::new(Api::<TokenReview>::all(client), line.territory.clone(), metrics.clone());
-    let desk = Desk {
+    let proof = TokenProof::new(Api::<TokenReview>::all(client), line.scopes.clone(), metrics.clone());
+    let service = LineService {
         roster: line.roster.clone(),
-        commander: line.commander.clone(),
+        streams: line.streams.clone(),
         highest_epoch: settings.highest_epoch,
         heartbeat_interval: settings.heartbeat_interval,
         metrics: metrics.clone(),
     };
     let server = Server::new(ServerParts {
-        operator: Arc::new(desk),
+        operator: Arc::new(service),
         proof: Arc::new(proof),
         meter: Arc::new(LineMeter(metrics)),
         limits: Limits::default(),
@@ -66,7 +66,7 @@ pub async fn serve(
     });
     match server {
         Ok(server) => {
-            line.commander.call_with(server.wakeups());
+            line.streams.call_with(server.wakeups());
             server.run(listener, stop.wished()).await;
         }
         Err(error) => tracing::error!(%error, "the line cannot be served with this identity"),

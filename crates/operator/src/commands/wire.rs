@@ -162,16 +162,20 @@ mod tests {
     #[test]
     fn how_long_a_link_is_down_tells_until_when_it_was_followed() {
         let at = Timestamp::from_second(1_000).unwrap();
-        let told = |up, down| {
+        let following = |up, down| {
             let state = NodeState { primary_link_up: up, primary_link_down_seconds: down, ..NodeState::default() };
             following(&state, at)
         };
         let until = |second| Following::Until(Timestamp::from_second(second).unwrap());
-        assert_eq!([told(true, None), told(false, None)], [Following::Untold; 2], "an older sidecar does not say");
         assert_eq!(
-            [told(true, Some(0)), told(false, Some(7)), told(false, Some(0))],
+            [following(true, None), following(false, None)],
+            [Following::Untold; 2],
+            "an older sidecar does not say"
+        );
+        assert_eq!(
+            [following(true, Some(0)), following(false, Some(7)), following(false, Some(0))],
             [Following::Now, until(993), until(1_000)]
         );
-        assert_eq!([told(false, Some(-1)), told(false, Some(i64::MAX))], [Following::Never; 2]);
+        assert_eq!([following(false, Some(-1)), following(false, Some(i64::MAX))], [Following::Never; 2]);
     }
 }

@@ -1,7 +1,7 @@
 //! Carries commands to pods: pods beside each other, the commands of one pod in their order. Each end of a pod's commands is
-//! worth another look at its cluster.
+//! worth another pass over its cluster.
 
-use super::{Conductor, words};
+use super::{CommandDispatcher, wire};
 use crate::cache::ClusterName;
 use crate::line::CommandError;
 use k8s_openapi::jiff::Timestamp;
@@ -12,74 +12,74 @@ use std::sync::Arc;
 
 /// What a set of commands is for.
 #[derive(Clone, Debug)]
-pub struct Errand {
+pub struct CommandContext {
     pub cluster: ClusterName,
     pub cluster_uid: String,
     pub orchestration: String,
     pub step_version: u64,
 }
 
-impl Conductor {
-    /// Sends the commands and returns; the answers are there at a later look.
-    pub fn send(self: &Arc<Self>, errand: &Errand, commands: Vec<PodCommand>) {
+impl CommandDispatcher {
+    /// Sends the commands and returns; the answers are there at a later pass.
+    pub fn send(self: &Arc<Self>, command_context: &CommandContext, commands: Vec<PodCommand>) {
         let mut by_pod: BTreeMap<String, Vec<PodCommand>> = BTreeMap::new();
         for command in commands {
             by_pod.entry(command.pod_uid.as_str().to_owned()).or_default().push(command);
         }
         for (pod, commands) in by_pod {
             let actions = commands.iter().map(|command| command.action.clone()).collect();
-            if !self.change(&errand.cluster_uid, &pod, |memory| memory.under_way = actions) {
+            if !self.change(&command_context.cluster_uid, &pod, |memory| memory.under_way = actions) {
                 continue;
             }
-            let (conductor, errand) = (self.clone(), errand.clone());
-            tokio::spawn(async move { conductor.carry_out(&pod, &commands, &errand).await });
+            let (dispatcher, command_context) = (self.clone(), command_context.clone());
+            tokio::spawn(async move { dispatcher.carry_out(&pod, &commands, &command_context).await });
         }
     }
 
     /// What comes after a command that was not fulfilled is decided anew.
-    pub(super) async fn carry_out(&self, pod: &str, commands: &[PodCommand], errand: &Errand) {
+    pub(super) async fn carry_out(&self, pod: &str, commands: &[PodCommand], command_context: &CommandContext) {
         // Also when this task is dropped: a pod must not stay busy for ever.
-        let _finished = Finished { conductor: self, pod, errand };
+        let _finished = Finished { dispatcher: self, pod, command_context };
         for command in commands {
-            let outcome = self.command(pod, &command.action, errand).await;
-            self.log(command, &outcome, errand);
+            let outcome = self.command(pod, &command.action, command_context).await;
+            self.log(command, &outcome, command_context);
             let fulfilled = outcome == Outcome::Done;
             let answered = Answered {
                 at: Timestamp::now(),
-                orchestration: errand.orchestration.clone(),
-                step_version: errand.step_version,
+                orchestration: command_context.orchestration.clone(),
+                step_version: command_context.step_version,
                 action: command.action.clone(),
                 outcome,
             };
-            let known = self.change(&errand.cluster_uid, pod, |memory| memory.answered(answered));
+            let known = self.change(&command_context.cluster_uid, pod, |memory| memory.answered(answered));
             if !fulfilled || !known {
                 return;
             }
         }
     }
 
-    async fn command(&self, pod: &str, action: &Action, errand: &Errand) -> Outcome {
-        let Some(epoch) = self.line.commander.epoch() else {
+    async fn command(&self, pod: &str, action: &Action, command_context: &CommandContext) -> Outcome {
+        let Some(epoch) = self.line.streams.epoch() else {
             return Outcome::Failed("this operator does not lead".to_owned());
         };
         let fence = Fence {
-            cluster_uid: errand.cluster_uid.clone(),
-            orchestration_id: errand.orchestration.clone(),
-            step_version: errand.step_version,
+            cluster_uid: command_context.cluster_uid.clone(),
+            orchestration_id: command_context.orchestration.clone(),
+            step_version: command_context.step_version,
             epoch,
         };
         let connection = self.line.roster.of_pod(pod).map(|facts| facts.presence);
         let asked = Timestamp::now();
-        let answer = self.line.commander.command(pod, fence, words::action(action), action.deadline()).await;
+        let answer = self.line.streams.command(pod, fence, wire::action(action), action.deadline()).await;
         if let (Ok(answer::Outcome::Done(done)), Some(connection)) = (&answer, connection) {
-            self.change(&errand.cluster_uid, pod, |memory| memory.learn(done, connection, asked));
+            self.change(&command_context.cluster_uid, pod, |memory| memory.learn(done, connection, asked));
         }
         outcome(answer)
     }
 
-    fn log(&self, command: &PodCommand, outcome: &Outcome, errand: &Errand) {
-        let (cluster, namespace) = (&errand.cluster.name, &errand.cluster.namespace);
-        let (pod, orchestration) = (command.pod.as_str(), &errand.orchestration);
+    fn log(&self, command: &PodCommand, outcome: &Outcome, command_context: &CommandContext) {
+        let (cluster, namespace) = (&command_context.cluster.name, &command_context.cluster.namespace);
+        let (pod, orchestration) = (command.pod.as_str(), &command_context.orchestration);
         match outcome {
             Outcome::Done if command.action.is_reading() => {}
             Outcome::Done => tracing::info!(cluster, namespace, orchestration, pod, "done: {}", command.action),
@@ -100,14 +100,14 @@ fn outcome(answer: Result<answer::Outcome, CommandError>) -> Outcome {
 }
 
 struct Finished<'a> {
-    conductor: &'a Conductor,
+    dispatcher: &'a CommandDispatcher,
     pod: &'a str,
-    errand: &'a Errand,
+    command_context: &'a CommandContext,
 }
 
 impl Drop for Finished<'_> {
     fn drop(&mut self) {
-        self.conductor.change(&self.errand.cluster_uid, self.pod, |memory| memory.under_way.clear());
-        self.conductor.line.territory.look_at(&self.errand.cluster);
+        self.dispatcher.change(&self.command_context.cluster_uid, self.pod, |memory| memory.under_way.clear());
+        self.dispatcher.line.scopes.wake(&self.command_context.cluster);
     }
 }

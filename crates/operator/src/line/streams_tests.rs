@@ -1,7 +1,7 @@
 //! Commands over real sockets: an operator's line and sidecars that speak to it.
 
-use super::desk::Desk;
 use super::meter::LineMeter;
+use super::service::LineService;
 use super::{CommandError, Line};
 use crate::metrics::Metrics;
 use futures::future::BoxFuture;
@@ -120,17 +120,17 @@ impl Running {
         let leadership = watch::Sender::new(Leadership::Leader { epoch: 7 });
         let line = Arc::new(Line::new(leadership.subscribe()));
         let metrics = Arc::new(Metrics::new());
-        let desk = Desk {
+        let service = LineService {
             roster: line.roster.clone(),
-            commander: line.commander.clone(),
+            streams: line.streams.clone(),
             highest_epoch: watch::Sender::new(0),
             heartbeat_interval: Duration::from_secs(60),
             metrics: metrics.clone(),
         };
-        let seen = desk.highest_epoch.subscribe();
+        let seen = service.highest_epoch.subscribe();
         let shown = watch::Sender::new(credentials(&root, &Scope::operator("valkey-system").unwrap()));
         let server = Server::new(ServerParts {
-            operator: Arc::new(desk),
+            operator: Arc::new(service),
             proof: Arc::new(NameIsProof),
             meter: Arc::new(LineMeter(metrics.clone())),
             limits: Limits::default(),
@@ -138,7 +138,7 @@ impl Running {
             leadership: leadership.subscribe(),
         })
         .unwrap();
-        line.commander.call_with(server.wakeups());
+        line.streams.call_with(server.wakeups());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let task = tokio::spawn(server.run(listener, std::future::pending()));
@@ -170,11 +170,11 @@ impl Running {
     }
 
     async fn command(&self, name: &str, action: Action, deadline: Duration) -> Result<Outcome, CommandError> {
-        let epoch = self.line.commander.epoch().unwrap_or_default();
+        let epoch = self.line.streams.epoch().unwrap_or_default();
         let orchestration_id = "job".to_owned();
         let fence = Fence { cluster_uid: "cluster".to_owned(), orchestration_id, step_version: 1, epoch };
         let uid = pod(name).pod_uid;
-        let command = self.line.commander.command(&uid, fence, action, deadline);
+        let command = self.line.streams.command(&uid, fence, action, deadline);
         tokio::time::timeout(DEADLINE, command).await.unwrap()
     }
 
@@ -225,7 +225,7 @@ async fn a_released_stream_ends_and_a_later_command_opens_another() {
     let running = Running::start().await;
     let sidecar = running.sidecar("orders-0").await;
     running.probe("orders-0").await;
-    running.line.commander.release(&pod("orders-0").pod_uid);
+    running.line.streams.release(&pod("orders-0").pod_uid);
     until("the end of the stream", || !sidecar.state.borrow().streaming && !running.streams("orders-0")).await;
     assert_eq!(running.probe("orders-0").await, "orders-0");
 }
@@ -235,7 +235,7 @@ async fn a_command_to_a_pod_that_is_not_connected_fails_at_once_and_leaves_nothi
     let running = Running::start().await;
     let answer = running.command("orders-9", Action::Probe(Probe {}), SECONDS).await;
     assert!(matches!(answer, Err(CommandError::NotConnected { .. })), "{answer:?}");
-    assert!(!running.line.commander.wants(&pod("orders-9").pod_uid));
+    assert!(!running.line.streams.wants(&pod("orders-9").pod_uid));
 }
 
 #[tokio::test]
@@ -261,7 +261,7 @@ async fn a_leader_that_leads_no_more_commands_nobody() {
     let resigns = async { running.leadership.send_replace(Leadership::Follower { leader: None }) };
     let (lost, _) = futures::future::join(hangs, resigns).await;
     assert!(matches!(lost, Err(CommandError::NotAnswered { .. } | CommandError::NotLeader)), "{lost:?}");
-    assert_eq!(running.line.commander.epoch(), None);
+    assert_eq!(running.line.streams.epoch(), None);
     let answer = running.command("orders-0", Action::Probe(Probe {}), SECONDS).await;
     assert!(matches!(answer, Err(CommandError::NotLeader)), "{answer:?}");
 }

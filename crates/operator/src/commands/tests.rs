@@ -31,37 +31,37 @@ fn speaks(line: &Line, cluster_uid: &str, pod_uid: &str) -> Sidecar {
     sidecar
 }
 
-fn conductor() -> Conductor {
+fn dispatcher() -> CommandDispatcher {
     let (_, leadership) = watch::channel(Leadership::Leader { epoch: 1 });
-    Conductor::new(Arc::new(Line::new(leadership)))
+    CommandDispatcher::new(Arc::new(Line::new(leadership)))
 }
 
 #[test]
 fn a_pod_left_over_from_an_earlier_cluster_of_this_name_says_nothing_about_the_new_one() {
-    let conductor = conductor();
-    speaks(&conductor.line, "old", "pod");
-    let seen = |cluster| conductor.seen(cluster, &[pod("pod")], vec![None]).remove(0);
+    let dispatcher = dispatcher();
+    speaks(&dispatcher.line, "old", "pod");
+    let seen = |cluster| dispatcher.seen(cluster, &[pod("pod")], vec![None]).remove(0);
     assert!(seen("old").connected && matches!(seen("old").valkey, Valkey::Answers(_)));
     assert!(!seen("new").connected && matches!(seen("new").valkey, Valkey::Unknown));
 }
 
 #[test]
 fn of_a_lost_connection_it_is_known_when_the_node_last_answered() {
-    let conductor = conductor();
-    let sidecar = speaks(&conductor.line, "cluster", "pod");
-    let seen = || conductor.seen("cluster", &[pod("pod")], vec![None]).remove(0);
+    let dispatcher = dispatcher();
+    let sidecar = speaks(&dispatcher.line, "cluster", "pod");
+    let seen = || dispatcher.seen("cluster", &[pod("pod")], vec![None]).remove(0);
     assert_eq!(seen().last_answer, None, "it answers now");
-    let heard = conductor.line.roster.of_pod("pod").unwrap().last_heartbeat;
-    conductor.line.roster.disconnected(&sidecar);
+    let heard = dispatcher.line.roster.of_pod("pod").unwrap().last_heartbeat;
+    dispatcher.line.roster.disconnected(&sidecar);
     assert_eq!((seen().connected, seen().valkey, seen().last_answer), (false, Valkey::Unknown, Some(heard)));
-    assert_eq!(conductor.seen("cluster", &[pod("new")], vec![None]).remove(0).last_answer, None);
+    assert_eq!(dispatcher.seen("cluster", &[pod("new")], vec![None]).remove(0).last_answer, None);
 }
 
 #[test]
 fn after_the_clock_was_set_back_a_heartbeat_is_believed_again() {
-    let conductor = conductor();
-    speaks(&conductor.line, "cluster", "pod");
-    let facts = conductor.line.roster.of_pod("pod").unwrap();
+    let dispatcher = dispatcher();
+    speaks(&dispatcher.line, "cluster", "pod");
+    let facts = dispatcher.line.roster.of_pod("pod").unwrap();
     let (before, after) =
         (facts.last_heartbeat + Duration::from_secs(300), facts.last_heartbeat + Duration::from_secs(1));
     let state = NodeState { node_id: "b".repeat(40), role: Role::Replica.into(), ..NodeState::default() };
@@ -77,32 +77,33 @@ fn after_the_clock_was_set_back_a_heartbeat_is_believed_again() {
 
 #[test]
 fn the_streams_of_pods_and_clusters_that_are_gone_are_let_go() {
-    let conductor = conductor();
-    let commander = &conductor.line.commander;
-    conductor.seen("cluster", &[pod("one"), pod("two")], vec![None, None]);
-    commander.expect("one");
-    commander.expect("two");
-    conductor.seen("cluster", &[pod("two")], vec![None]);
-    assert!(!commander.wants("one") && commander.wants("two"));
-    conductor.keep_clusters(&[]);
-    assert!(!commander.wants("two"));
+    let dispatcher = dispatcher();
+    let streams = &dispatcher.line.streams;
+    dispatcher.seen("cluster", &[pod("one"), pod("two")], vec![None, None]);
+    streams.expect("one");
+    streams.expect("two");
+    dispatcher.seen("cluster", &[pod("two")], vec![None]);
+    assert!(!streams.wants("one") && streams.wants("two"));
+    dispatcher.keep_clusters(&[]);
+    assert!(!streams.wants("two"));
 }
 
 #[tokio::test]
 async fn an_answer_that_comes_after_its_cluster_is_gone_brings_nothing_back() {
-    let conductor = Arc::new(conductor());
-    conductor.seen("cluster", &[pod("one")], vec![None]);
-    conductor.keep_clusters(&[]);
-    assert!(!conductor.change("cluster", "one", |memory| memory.under_way = vec![planner::nodes::Action::Probe]));
+    let dispatcher = Arc::new(dispatcher());
+    dispatcher.seen("cluster", &[pod("one")], vec![None]);
+    dispatcher.keep_clusters(&[]);
+    assert!(!dispatcher.change("cluster", "one", |memory| memory.under_way = vec![planner::nodes::Action::Probe]));
     let cluster = ClusterName { namespace: "team-a".into(), name: "orders".into() };
-    let errand = Errand { cluster, cluster_uid: "cluster".into(), orchestration: "look".into(), step_version: 0 };
+    let command_context =
+        CommandContext { cluster, cluster_uid: "cluster".into(), orchestration: "read".into(), step_version: 0 };
     let action = planner::nodes::Action::Probe;
-    conductor
+    dispatcher
         .carry_out(
             "one",
             &[planner::nodes::PodCommand { pod: "orders-0".into(), pod_uid: "one".into(), action }],
-            &errand,
+            &command_context,
         )
         .await;
-    assert!(conductor.clusters().is_empty());
+    assert!(dispatcher.clusters().is_empty());
 }

@@ -3,10 +3,10 @@
 
 mod memory;
 mod send;
-mod words;
+mod wire;
 mod zones;
 
-pub use send::Errand;
+pub use send::CommandContext;
 pub use zones::Zones;
 
 use crate::line::{Line, SidecarFacts};
@@ -21,13 +21,13 @@ use topology::Location;
 /// By the pod's UID.
 type Nodes = HashMap<String, NodeMemory>;
 
-pub struct Conductor {
+pub struct CommandDispatcher {
     line: Arc<Line>,
     /// By the cluster's UID.
     clusters: Mutex<HashMap<String, Nodes>>,
 }
 
-impl Conductor {
+impl CommandDispatcher {
     pub fn new(line: Arc<Line>) -> Self {
         Self { line, clusters: Mutex::default() }
     }
@@ -39,7 +39,7 @@ impl Conductor {
         nodes.retain(|uid, memory| {
             let kept = memory.is_busy() || pods.iter().any(|pod| pod.uid == *uid);
             if !kept {
-                self.line.commander.release(uid);
+                self.line.streams.release(uid);
             }
             kept
         });
@@ -56,7 +56,7 @@ impl Conductor {
     pub fn rest(&self, cluster_uid: &str, pods: &[PodFacts]) {
         let busy = |nodes: &Nodes| nodes.values().any(NodeMemory::is_busy);
         if !self.clusters().get(cluster_uid).is_some_and(busy) {
-            pods.iter().for_each(|pod| self.line.commander.release(&pod.uid));
+            pods.iter().for_each(|pod| self.line.streams.release(&pod.uid));
         }
     }
 
@@ -65,7 +65,7 @@ impl Conductor {
         self.clusters().retain(|uid, nodes| {
             let kept = uids.contains(uid);
             if !kept {
-                nodes.keys().for_each(|pod| self.line.commander.release(pod));
+                nodes.keys().for_each(|pod| self.line.streams.release(pod));
             }
             kept
         });

@@ -2,9 +2,9 @@
 
 use link::contract::HeartbeatRequest;
 
-/// The heartbeat without counters and clocks: equal ones call for no new look at the cluster. A field that is added to the
+/// The heartbeat without counters and clocks: equal ones call for no new pass. A field that is added to the
 /// contract later counts until it is taken out here.
-pub fn essence(beat: &HeartbeatRequest) -> HeartbeatRequest {
+pub fn significant_fields(beat: &HeartbeatRequest) -> HeartbeatRequest {
     let mut beat = beat.clone();
     beat.highest_epoch = 0;
     beat.cause = 0;
@@ -32,7 +32,7 @@ mod tests {
 
     #[test]
     fn counters_do_not_matter_and_roles_do() {
-        assert_eq!(essence(&beat(Role::Primary, 1)), essence(&beat(Role::Primary, 2)));
-        assert_ne!(essence(&beat(Role::Primary, 1)), essence(&beat(Role::Replica, 1)));
+        assert_eq!(significant_fields(&beat(Role::Primary, 1)), significant_fields(&beat(Role::Primary, 2)));
+        assert_ne!(significant_fields(&beat(Role::Primary, 1)), significant_fields(&beat(Role::Replica, 1)));
     }
 }

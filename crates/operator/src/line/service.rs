@@ -1,7 +1,7 @@
-//! The operator's answers on the line: heartbeats and reports go into the roster, streams to the commander.
+//! The operator's answers on the line: heartbeats and reports go into the roster, streams to the streams.
 
-use super::commander::Commander;
 use super::roster::Roster;
+use super::streams::CommandStreams;
 use crate::metrics::{Metrics, Refused};
 use k8s_openapi::jiff::Timestamp;
 use link::contract::{HeartbeatRequest, ReportRequest};
@@ -10,16 +10,16 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
-pub struct Desk {
+pub struct LineService {
     pub roster: Arc<Roster>,
-    pub commander: Arc<Commander>,
+    pub streams: Arc<CommandStreams>,
     /// The highest epoch any sidecar has seen; whoever holds the Lease stays above it.
     pub highest_epoch: watch::Sender<u64>,
     pub heartbeat_interval: Duration,
     pub metrics: Arc<Metrics>,
 }
 
-impl Desk {
+impl LineService {
     fn note_epoch(&self, seen: u64, sidecar: &Sidecar) {
         if !is_believable(seen, Timestamp::now()) {
             self.metrics.line_refusals.get_or_create(&Refused { reason: "UnbelievableEpoch" }).inc();
@@ -41,11 +41,11 @@ fn is_believable(term: u64, now: Timestamp) -> bool {
     u64::try_from(now.as_millisecond()).is_ok_and(|highest| term <= highest)
 }
 
-impl Operator for Desk {
+impl Operator for LineService {
     async fn heartbeat(&self, sidecar: &Sidecar, beat: HeartbeatRequest) -> Attention {
         self.note_epoch(beat.highest_epoch, sidecar);
         self.roster.heartbeat(sidecar, beat);
-        let stay_connected = self.commander.wants(&sidecar.pod.pod_uid);
+        let stay_connected = self.streams.wants(&sidecar.pod.pod_uid);
         Attention { next_heartbeat: self.heartbeat_interval, stay_connected }
     }
 
@@ -57,7 +57,7 @@ impl Operator for Desk {
     }
 
     async fn orchestrate(&self, session: Session) {
-        self.commander.host(session, &self.roster).await;
+        self.streams.host(session, &self.roster).await;
     }
 
     fn disconnected(&self, sidecar: &Sidecar) {

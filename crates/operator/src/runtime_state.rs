@@ -16,8 +16,8 @@ pub struct Memory {
     pub published: Option<(String, ValkeyClusterStatus)>,
     /// What was decided last about the nodes.
     pub decided: Option<NodeRecord>,
-    /// Events of decisions that are not told yet, the oldest first: the look that decided may have had no occasion to.
-    pub untold: Vec<Event>,
+    /// Events of decisions that are not published yet, the oldest first: the pass that decided may have had no occasion to.
+    pub unpublished: Vec<Event>,
     altered: BTreeMap<ChildKey, Altered<Vec<Difference>>>,
     /// By the pods' UIDs.
     altered_pods: BTreeMap<String, Altered<Value>>,
@@ -58,8 +58,8 @@ impl<T: PartialEq> Altered<T> {
     }
 }
 
-/// Untold Events that are kept; an API server that takes none for so long is told the latest.
-const UNTOLD: usize = 32;
+/// Unpublished Events that are kept; an API server that takes none for so long is told the latest.
+const UNPUBLISHED: usize = 32;
 /// Once or twice may be somebody's edit at that very moment; again and again is a webhook.
 const HABIT: u32 = 3;
 /// After this time it is tried again: the webhook may be gone.
@@ -103,12 +103,12 @@ impl Memory {
     /// Takes note of a decision; what it is based on and what it brings is never decided twice.
     pub fn decided(&mut self, decision: &Decision) {
         self.decided = Some(NodeRecord::of(decision));
-        self.untold.extend(decision.events.iter().cloned());
-        self.untold.drain(..self.untold.len().saturating_sub(UNTOLD));
+        self.unpublished.extend(decision.events.iter().cloned());
+        self.unpublished.drain(..self.unpublished.len().saturating_sub(UNPUBLISHED));
     }
 
-    pub fn told(&mut self, event: &Event) {
-        self.untold.retain(|other| other != event);
+    pub fn event_published(&mut self, event: &Event) {
+        self.unpublished.retain(|other| other != event);
     }
 
     /// Takes note of what was left after an apply.
@@ -143,11 +143,11 @@ impl Memory {
 }
 
 #[derive(Default)]
-pub struct Recent {
+pub struct RuntimeStates {
     clusters: Mutex<HashMap<String, Memory>>,
 }
 
-impl Recent {
+impl RuntimeStates {
     fn clusters(&self) -> MutexGuard<'_, HashMap<String, Memory>> {
         self.clusters.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -191,16 +191,16 @@ mod tests {
         let mut memory = Memory::default();
         memory.decided(&Decision { events: vec![event(1)], ..Decision::default() });
         memory.decided(&Decision::default());
-        assert_eq!(memory.untold, [event(1)]);
-        memory.told(&event(1));
-        assert_eq!(memory.untold, []);
+        assert_eq!(memory.unpublished, [event(1)]);
+        memory.event_published(&event(1));
+        assert_eq!(memory.unpublished, []);
     }
 
     #[test]
     fn untold_events_do_not_pile_up() {
         let mut memory = Memory::default();
-        (0..UNTOLD + 5).for_each(|n| memory.decided(&Decision { events: vec![event(n)], ..Decision::default() }));
-        assert_eq!((memory.untold.len(), memory.untold.first()), (UNTOLD, Some(&event(5))));
+        (0..UNPUBLISHED + 5).for_each(|n| memory.decided(&Decision { events: vec![event(n)], ..Decision::default() }));
+        assert_eq!((memory.unpublished.len(), memory.unpublished.first()), (UNPUBLISHED, Some(&event(5))));
     }
 
     #[test]

@@ -25,22 +25,22 @@ pub enum CommandError {
     NotAnswered { pod_uid: String, source: SessionError },
 }
 
-/// The place of one pod's stream, from the first wish for it until its release.
+/// One pod's stream of commands, from the first wish for it until its release.
 #[derive(Clone)]
-struct Place {
+struct PodStream {
     session: watch::Sender<Option<Arc<Session>>>,
 }
 
-pub struct Commander {
+pub struct CommandStreams {
     leadership: watch::Receiver<Leadership>,
     /// Known once the line is served.
     wakeups: OnceLock<Wakeups>,
-    places: Mutex<HashMap<String, Place>>,
+    by_pod: Mutex<HashMap<String, PodStream>>,
 }
 
-impl Commander {
+impl CommandStreams {
     pub fn new(leadership: watch::Receiver<Leadership>) -> Self {
-        Self { leadership, wakeups: OnceLock::new(), places: Mutex::default() }
+        Self { leadership, wakeups: OnceLock::new(), by_pod: Mutex::default() }
     }
 
     pub fn call_with(&self, wakeups: Wakeups) {
@@ -72,35 +72,35 @@ impl Commander {
     /// As if a command to this pod were under way.
     #[cfg(test)]
     pub fn expect(&self, pod_uid: &str) {
-        self.place(pod_uid);
+        self.stream_of(pod_uid);
     }
 
     /// Ends the stream to a pod; commands under way on it are not waited for.
     pub fn release(&self, pod_uid: &str) {
-        if let Some(place) = self.places().remove(pod_uid) {
-            place.session.send_replace(None);
+        if let Some(stream) = self.by_pod().remove(pod_uid) {
+            stream.session.send_replace(None);
         }
     }
 
     /// Whether the reply to a heartbeat says *stay connected*.
     pub fn wants(&self, pod_uid: &str) -> bool {
-        self.places().contains_key(pod_uid)
+        self.by_pod().contains_key(pod_uid)
     }
 
     /// Serves one stream: offers it to commands until it is released or breaks.
     pub async fn host(&self, session: Session, roster: &Roster) {
         let pod_uid = session.sidecar().pod.pod_uid.clone();
-        let Some(place) = self.places().get(&pod_uid).cloned() else {
+        let Some(stream) = self.by_pod().get(&pod_uid).cloned() else {
             // Nobody wants it any more.
             return session.finish(String::new()).await;
         };
         let session = Arc::new(session);
-        place.session.send_replace(Some(session.clone()));
-        let _offer = Offer { place: &place, session: &session, roster };
+        stream.session.send_replace(Some(session.clone()));
+        let _offer = Offer { stream: &stream, session: &session, roster };
         roster.streaming(&pod_uid, true);
         let released = tokio::select! {
             () = session.broken() => false,
-            () = withdrawn(&place, &session) => true,
+            () = withdrawn(&stream, &session) => true,
         };
         if released {
             session.finish(String::new()).await;
@@ -111,7 +111,7 @@ impl Commander {
         if self.epoch().is_none() {
             return Err(CommandError::NotLeader);
         }
-        let mut offered = self.place(pod_uid).session.subscribe();
+        let mut offered = self.stream_of(pod_uid).session.subscribe();
         if let Some(session) = offered.borrow_and_update().clone().filter(|session| session.is_open()) {
             return Ok(session);
         }
@@ -130,34 +130,34 @@ impl Commander {
         }
     }
 
-    fn place(&self, pod_uid: &str) -> Place {
-        let new = || Place { session: watch::Sender::new(None) };
-        self.places().entry(pod_uid.to_owned()).or_insert_with(new).clone()
+    fn stream_of(&self, pod_uid: &str) -> PodStream {
+        let new = || PodStream { session: watch::Sender::new(None) };
+        self.by_pod().entry(pod_uid.to_owned()).or_insert_with(new).clone()
     }
 
     /// A pod that is not there is not waited for.
     fn forget_unused(&self, pod_uid: &str) {
-        let mut places = self.places();
-        if places.get(pod_uid).is_some_and(|place| place.session.borrow().is_none()) {
-            places.remove(pod_uid);
+        let mut by_pod = self.by_pod();
+        if by_pod.get(pod_uid).is_some_and(|stream| stream.session.borrow().is_none()) {
+            by_pod.remove(pod_uid);
         }
     }
 
-    fn places(&self) -> MutexGuard<'_, HashMap<String, Place>> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    fn by_pod(&self) -> MutexGuard<'_, HashMap<String, PodStream>> {
+        self.by_pod.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Returns when the stream is no longer the one on offer.
-async fn withdrawn(place: &Place, session: &Arc<Session>) {
-    let mut offered = place.session.subscribe();
-    // The place holds the sender.
+async fn withdrawn(stream: &PodStream, session: &Arc<Session>) {
+    let mut offered = stream.session.subscribe();
+    // `stream` holds the sender.
     let _ = offered.wait_for(|now| now.as_ref().is_none_or(|now| !Arc::ptr_eq(now, session))).await;
 }
 
 /// A stream while commands can be sent on it; taken back however its task ends.
 struct Offer<'a> {
-    place: &'a Place,
+    stream: &'a PodStream,
     session: &'a Arc<Session>,
     roster: &'a Roster,
 }
@@ -165,7 +165,7 @@ struct Offer<'a> {
 impl Drop for Offer<'_> {
     fn drop(&mut self) {
         self.roster.streaming(&self.session.sidecar().pod.pod_uid, false);
-        self.place.session.send_if_modified(|now| {
+        self.stream.session.send_if_modified(|now| {
             let ours = now.as_ref().is_some_and(|now| Arc::ptr_eq(now, self.session));
             if ours {
                 *now = None;

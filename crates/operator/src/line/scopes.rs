@@ -1,4 +1,4 @@
-//! The scopes this operator looks after, as the line sees them: whose pod this is, and which cluster to look at now.
+//! The scopes this operator looks after, as the line sees them: whose pod this is, and which cluster needs a pass now.
 //! Filled by each scope when it starts; the caches behind it are the watches'.
 
 use crate::cache::{Cache, ClusterName, Entry, ObjectName, Payload, Source};
@@ -9,9 +9,9 @@ use kube::runtime::reflector::{ObjectRef, Store};
 use planner::{ChildKind, PodFacts};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// One scope's part of the territory.
+/// One scope's part of the scopes.
 #[derive(Clone)]
-pub struct Ground {
+pub struct WatchedScope {
     /// None: all namespaces.
     pub namespace: Option<String>,
     pub cache: Arc<Cache>,
@@ -20,31 +20,31 @@ pub struct Ground {
 }
 
 #[derive(Default)]
-pub struct Territory {
-    grounds: RwLock<Vec<Ground>>,
+pub struct Scopes {
+    scopes: RwLock<Vec<WatchedScope>>,
 }
 
-impl Territory {
-    pub fn claim(&self, ground: Ground) {
-        self.grounds.write().unwrap_or_else(PoisonError::into_inner).push(ground);
+impl Scopes {
+    pub fn claim(&self, scope: WatchedScope) {
+        self.scopes.write().unwrap_or_else(PoisonError::into_inner).push(scope);
     }
 
     /// The scope a namespace is in.
-    pub fn ground(&self, namespace: &str) -> Option<Ground> {
-        let grounds = self.grounds.read().unwrap_or_else(PoisonError::into_inner);
-        grounds.iter().find(|ground| ground.namespace.as_deref().is_none_or(|own| own == namespace)).cloned()
+    pub fn scope(&self, namespace: &str) -> Option<WatchedScope> {
+        let scopes = self.scopes.read().unwrap_or_else(PoisonError::into_inner);
+        scopes.iter().find(|scope| scope.namespace.as_deref().is_none_or(|own| own == namespace)).cloned()
     }
 
-    /// Asks for a look at a cluster.
-    pub fn look_at(&self, cluster: &ClusterName) {
-        if let Some(ground) = self.ground(&cluster.namespace) {
+    /// Asks for a pass over a cluster.
+    pub fn wake(&self, cluster: &ClusterName) {
+        if let Some(scope) = self.scope(&cluster.namespace) {
             // The receiver ends only with the process.
-            let _ = ground.queue.unbounded_send(ObjectRef::new(&cluster.name).within(&cluster.namespace));
+            let _ = scope.queue.unbounded_send(ObjectRef::new(&cluster.name).within(&cluster.namespace));
         }
     }
 }
 
-impl Ground {
+impl WatchedScope {
     pub fn pod(&self, namespace: &str, name: &str) -> Option<(ClusterName, Arc<PodFacts>)> {
         let object = ObjectName { source: Source::Pods, namespace: namespace.to_owned(), name: name.to_owned() };
         match self.cache.find(&object)? {

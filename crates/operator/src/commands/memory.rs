@@ -1,6 +1,6 @@
 //! What one node answered last, beside what its heartbeats say. Pure data; a new process starts without it and asks again.
 
-use super::words;
+use super::wire;
 use crate::line::SidecarFacts;
 use k8s_openapi::jiff::Timestamp;
 use link::contract::{Boot, ClusterView, Condition, Done, HeartbeatRequest, NodeState};
@@ -30,9 +30,9 @@ impl NodeMemory {
 
     /// Takes note of how a command ended. That a node could tell something again ends what was said of its silence.
     pub fn answered(&mut self, answered: Answered) {
-        let told = answered.action.is_reading() && answered.outcome == Outcome::Done;
+        let could_tell = answered.action.is_reading() && answered.outcome == Outcome::Done;
         let silence = self.answer.as_ref().is_some_and(|before| before.action.is_reading());
-        match told {
+        match could_tell {
             true if silence => self.answer = None,
             true => {}
             false => self.answer = Some(answered),
@@ -41,7 +41,7 @@ impl NodeMemory {
 
     /// Takes in what a fulfilled command brought along.
     pub fn learn(&mut self, done: &Done, connection: u64, asked: Timestamp) {
-        let full = done.view.as_ref().and_then(|view| words::view(view, asked));
+        let full = done.view.as_ref().and_then(|view| wire::view(view, asked));
         let summary = done.view.as_ref().and_then(|view| view.summary.clone());
         if let Some(state) = &done.node {
             let summary = summary.or_else(|| self.said.take().and_then(|(_, _, summary)| summary));
@@ -61,15 +61,15 @@ impl NodeMemory {
         if !sidecar.connected {
             return Valkey::Unknown;
         }
-        let word = self.newest(sidecar, now);
-        let absent = matches!(word, Word::Down | Word::Waiting(_));
+        let reported = self.newest(sidecar, now);
+        let absent = matches!(reported, Reported::Down | Reported::Waiting(_));
         let since = self.absent_since.filter(|_| absent).unwrap_or(sidecar.last_heartbeat);
         self.absent_since = absent.then_some(since);
-        match word {
-            Word::Unclear => Valkey::Unknown,
-            Word::Down => Valkey::Down { since, node_id: self.last_id.clone() },
-            Word::Waiting(boot) => Valkey::Waiting(words::boot(&boot, since)),
-            Word::State(at, state, view) => match words::facts(&state, view.as_ref(), at) {
+        match reported {
+            Reported::Unclear => Valkey::Unknown,
+            Reported::Down => Valkey::Down { since, node_id: self.last_id.clone() },
+            Reported::Waiting(boot) => Valkey::Waiting(wire::boot(&boot, since)),
+            Reported::State(at, state, view) => match wire::facts(&state, view.as_ref(), at) {
                 Some(facts) => {
                     self.last_id = Some(facts.node_id.clone());
                     Valkey::Answers(facts)
@@ -82,18 +82,18 @@ impl NodeMemory {
     /// When its Valkey was last known to answer, by the last words of a sidecar that is not connected any more.
     pub fn last_answer(&self, sidecar: &SidecarFacts, now: Timestamp) -> Option<Timestamp> {
         match self.newest(sidecar, now) {
-            Word::State(at, ..) => Some(at).filter(|at| *at <= now),
-            Word::Down | Word::Waiting(_) => self.absent_since,
-            Word::Unclear => None,
+            Reported::State(at, ..) => Some(at).filter(|at| *at <= now),
+            Reported::Down | Reported::Waiting(_) => self.absent_since,
+            Reported::Unclear => None,
         }
     }
 
-    fn newest(&self, sidecar: &SidecarFacts, now: Timestamp) -> Word {
+    fn newest(&self, sidecar: &SidecarFacts, now: Timestamp) -> Reported {
         let said = self.said.clone().filter(|(asked, ..)| *asked > sidecar.last_heartbeat && *asked <= now);
         match (said, heard(&sidecar.beat, sidecar.last_heartbeat)) {
             (Some((at, state, view)), heard) if state.condition() != Condition::Down => {
-                let older = if let Word::State(_, _, view) = heard { view } else { None };
-                Word::State(at, Box::new(state), view.or(older))
+                let older = if let Reported::State(_, _, view) = heard { view } else { None };
+                Reported::State(at, Box::new(state), view.or(older))
             }
             (_, heard) => heard,
         }
@@ -101,23 +101,23 @@ impl NodeMemory {
 }
 
 /// What a sidecar says of its Valkey, in the contract's terms.
-enum Word {
+enum Reported {
     Unclear,
     Down,
     Waiting(Boot),
     State(Timestamp, Box<NodeState>, Option<ClusterView>),
 }
 
-fn heard(beat: &HeartbeatRequest, at: Timestamp) -> Word {
+fn heard(beat: &HeartbeatRequest, at: Timestamp) -> Reported {
     if let Some(boot) = beat.boot.as_ref().filter(|boot| boot.waiting) {
-        return Word::Waiting(boot.clone());
+        return Reported::Waiting(boot.clone());
     }
     match &beat.node {
-        None => Word::Unclear,
+        None => Reported::Unclear,
         Some(state) => match state.condition() {
-            Condition::Down => Word::Down,
-            Condition::Starting | Condition::Hung => Word::Unclear,
-            _ => Word::State(at, Box::new(state.clone()), beat.view.clone()),
+            Condition::Down => Reported::Down,
+            Condition::Starting | Condition::Hung => Reported::Unclear,
+            _ => Reported::State(at, Box::new(state.clone()), beat.view.clone()),
         },
     }
 }
