@@ -1,15 +1,9 @@
 //! The operator as a library: `main` runs it with a client of its own, tests with one that fails where they want it to.
 
-mod act;
-mod api_work;
 pub mod arguments;
-mod backoff;
-mod cache;
 pub mod client;
+mod cluster;
 mod commands;
-mod context;
-pub mod controller;
-mod entry;
 pub mod health;
 pub mod identity;
 pub mod identity_choice;
@@ -18,13 +12,8 @@ pub mod leader;
 pub mod line;
 pub mod logging;
 pub mod metrics;
-mod observe;
 mod open_files;
-mod publish;
-mod reconcile;
-mod resources;
 pub mod run;
-mod runtime_state;
+pub mod runtime;
 pub mod serve;
 pub mod stop;
-mod watch;

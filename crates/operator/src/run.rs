@@ -2,7 +2,7 @@
 
 use crate::arguments::RunArguments;
 use crate::client::Clients;
-use crate::controller::Scope;
+use crate::cluster::ClusterKind;
 use crate::health::{Health, Stage};
 use crate::identity::{self, Identities, Own};
 use crate::identity_choice::{IdentityChoice, InvalidChoice};
@@ -11,6 +11,7 @@ use crate::leader::{self, Election, Settings, Terms};
 use crate::line::{self, Line, LineSettings};
 use crate::metrics::Metrics;
 use crate::open_files;
+use crate::runtime::{Scope, ScopeSettings, register};
 use crate::serve::{self, Pages};
 use crate::stop::{self, Stop};
 use futures::future::join_all;
@@ -126,7 +127,7 @@ impl<'a> Replica<'a> {
 struct LeaderTasks {
     /// None stands for all.
     namespaces: Vec<Option<String>>,
-    scopes: Vec<Scope>,
+    scopes: Vec<ScopeSettings>,
     line: Arc<Line>,
     identities: Arc<Identities>,
     health: Arc<Health>,
@@ -138,7 +139,7 @@ impl LeaderTasks {
         self.health.synchronize(self.scopes.len());
         self.metrics.leader.set(1);
         self.line.roster.leads();
-        let work = join_all(self.scopes.into_iter().map(|scope| scope.run(stop.clone())));
+        let work = join_all(self.scopes.into_iter().map(|scope| Scope::run(scope, stop.clone())));
         tokio::select! {
             _ = work => {}
             () = self.identities.lead(self.namespaces) => {}
@@ -224,23 +225,19 @@ fn source(replica: &Replica<'_>, own: &Own) -> Result<Box<dyn IdentitySource>, E
     })
 }
 
+/// What to work on, and the kinds there are: a kind is added here.
 fn scopes(
     replica: &Replica<'_>,
     clients: &Clients,
     health: &Arc<Health>,
     metrics: &Arc<Metrics>,
     (line, identities): (&Arc<Line>, &Arc<Identities>),
-) -> Result<Vec<Scope>, Error> {
-    let settings = settings(replica)?;
-    let scope = |namespace| Scope {
-        clients: clients.clone(),
-        namespace,
-        line: line.clone(),
-        identities: identities.clone(),
-        metrics: metrics.clone(),
-        health: health.clone(),
-        settings: settings.clone(),
-        resync: replica.arguments.resync.to_std(),
+) -> Result<Vec<ScopeSettings>, Error> {
+    let (settings, resync) = (settings(replica)?, replica.arguments.resync.to_std());
+    let scope = |namespace| {
+        let (clients, metrics, health) = (clients.clone(), metrics.clone(), health.clone());
+        let clusters = ClusterKind::new(line.clone(), identities.clone(), settings.clone(), resync);
+        ScopeSettings { clients, namespace, metrics, health, resync, kinds: vec![register(clusters)] }
     };
     Ok(replica.arguments.scopes().into_iter().map(scope).collect())
 }

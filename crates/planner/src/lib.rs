@@ -40,5 +40,5 @@ pub use pod_facts::{ContainerFacts, PodFacts};
 pub use pods::{asked_for, missing};
 pub use report::{Asked, Report, Trouble};
 pub use sidecars::{LineFacts, Sidecar, SidecarState};
-pub use status::status;
+pub use status::{status, whole_second};
 pub use step::{Apply, Step, Why};

@@ -3,11 +3,10 @@
 
 use crate::report::Report;
 use crate::sidecars::{Contact, Sidecar};
-use crate::status::Found;
+use crate::status::{Found, whole_second};
 use api::cluster::{PodStatus, ValkeyClusterStatus};
 use api::conditions::Reason;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use k8s_openapi::jiff::Timestamp;
 
 /// Pods in the status; the summary counts them all.
 const MOST: usize = 100;
@@ -42,9 +41,9 @@ fn pod(sidecar: &Sidecar, previous: Previous<'_>) -> PodStatus {
     PodStatus {
         name: sidecar.pod.clone(),
         connected: sidecar.state == Contact::Connected,
-        last_heartbeat: sidecar.last_heartbeat.map(whole_second),
+        last_heartbeat: sidecar.last_heartbeat.map(|at| Time(whole_second(at))),
         sidecar_version: sidecar.version.clone(),
-        certificate_expires: sidecar.certificate_expires.map(whole_second),
+        certificate_expires: sidecar.certificate_expires.map(|at| Time(whole_second(at))),
     }
 }
 
@@ -57,11 +56,6 @@ fn aged(pod: &PodStatus, previous: Previous<'_>) -> PodStatus {
 
 fn before<'a>(name: &str, previous: Previous<'a>) -> Option<&'a PodStatus> {
     previous?.pods.iter().find(|pod| pod.name == name)
-}
-
-/// The API server keeps no fractions.
-fn whole_second(time: Timestamp) -> Time {
-    Time(Timestamp::from_second(time.as_second()).unwrap_or(time))
 }
 
 /// Whether the previous status, which stands while it is not known better, had this pod connected. Of a large cluster only the

@@ -12,6 +12,11 @@ use k8s_openapi::jiff::Timestamp;
 /// A status stays far below the limit of an object, whatever goes wrong at once.
 const LONGEST_TEXT: usize = 1024;
 
+/// The API server keeps no fractions of a second: who reads a time back must come to the same one.
+pub fn whole_second(time: Timestamp) -> Timestamp {
+    Timestamp::from_second(time.as_second()).unwrap_or(time)
+}
+
 pub fn status(
     report: &Report,
     cluster: &Identity,

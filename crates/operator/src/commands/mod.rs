@@ -10,12 +10,13 @@ pub use send::CommandContext;
 pub use zones::Zones;
 
 use crate::line::{Line, SidecarFacts};
+use crate::runtime::{Memories, ObjectId, ObjectKey};
 use k8s_openapi::jiff::Timestamp;
 use memory::NodeMemory;
 use planner::PodFacts;
 use planner::nodes::{PodObservation, Valkey};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use topology::Location;
 
 /// By the pod's UID.
@@ -23,63 +24,53 @@ type Nodes = HashMap<String, NodeMemory>;
 
 pub struct CommandDispatcher {
     line: Arc<Line>,
-    /// By the cluster's UID.
-    clusters: Mutex<HashMap<String, Nodes>>,
+    clusters: Memories<Nodes>,
 }
 
 impl CommandDispatcher {
     pub fn new(line: Arc<Line>) -> Self {
-        Self { line, clusters: Mutex::default() }
+        Self { line, clusters: Memories::default() }
     }
 
     /// What is known of a cluster's pods and their nodes now; pods that are gone are forgotten.
-    pub fn seen(&self, cluster_uid: &str, pods: &[PodFacts], zones: Vec<Option<String>>) -> Vec<PodObservation> {
-        let (mut clusters, now) = (self.clusters(), Timestamp::now());
-        let nodes = clusters.entry(cluster_uid.to_owned()).or_default();
-        nodes.retain(|uid, memory| {
-            let kept = memory.is_busy() || pods.iter().any(|pod| pod.uid == *uid);
-            if !kept {
-                self.line.streams.release(uid);
-            }
-            kept
-        });
-        let seen = pods.iter().zip(zones).map(|(pod, zone)| {
-            let sidecar = self.line.roster.of_pod(&pod.uid);
-            // A pod that is left over from an earlier cluster of this name says nothing about this one.
-            let sidecar = sidecar.filter(|facts| facts.pod.cluster_uid == cluster_uid);
-            pod_seen(nodes.entry(pod.uid.clone()).or_default(), pod, zone, (sidecar.as_deref(), now))
-        });
-        seen.collect()
+    pub fn seen(&self, cluster: &ObjectId, pods: &[PodFacts], zones: Vec<Option<String>>) -> Vec<PodObservation> {
+        self.clusters.change(cluster, |nodes| {
+            nodes.retain(|uid, memory| {
+                let kept = memory.is_busy() || pods.iter().any(|pod| pod.uid == *uid);
+                if !kept {
+                    self.line.streams.release(uid);
+                }
+                kept
+            });
+            let now = Timestamp::now();
+            let seen = pods.iter().zip(zones).map(|(pod, zone)| {
+                let sidecar = self.line.roster.of_pod(&pod.uid);
+                // A pod that is left over from an earlier cluster of this name says nothing about this one.
+                let sidecar = sidecar.filter(|facts| facts.pod.cluster_uid == cluster.uid);
+                pod_seen(nodes.entry(pod.uid.clone()).or_default(), pod, zone, (sidecar.as_deref(), now))
+            });
+            seen.collect()
+        })
     }
 
     /// Lets the streams of a cluster go, once nothing is under way on them.
-    pub fn rest(&self, cluster_uid: &str, pods: &[PodFacts]) {
-        let busy = |nodes: &Nodes| nodes.values().any(NodeMemory::is_busy);
-        if !self.clusters().get(cluster_uid).is_some_and(busy) {
+    pub fn rest(&self, cluster: &ObjectId, pods: &[PodFacts]) {
+        let busy = |nodes: &mut Nodes| nodes.values().any(NodeMemory::is_busy);
+        if !self.clusters.change_known(cluster, busy).unwrap_or_default() {
             pods.iter().for_each(|pod| self.line.streams.release(&pod.uid));
         }
     }
 
-    /// Forgets clusters that are no longer there, and lets their streams go.
-    pub fn keep_clusters(&self, uids: &[String]) {
-        self.clusters().retain(|uid, nodes| {
-            let kept = uids.contains(uid);
-            if !kept {
-                nodes.keys().for_each(|pod| self.line.streams.release(pod));
-            }
-            kept
-        });
+    /// Forgets a cluster that is no longer there, and lets its streams go.
+    pub fn end(&self, cluster: &ObjectKey) {
+        let nodes = self.clusters.end(cluster).unwrap_or_default();
+        nodes.keys().for_each(|pod| self.line.streams.release(pod));
     }
 
     /// False when the pod is forgotten: an answer that comes after its cluster is gone brings neither back.
-    fn change(&self, cluster_uid: &str, pod_uid: &str, change: impl FnOnce(&mut NodeMemory)) -> bool {
-        let mut clusters = self.clusters();
-        let memory = clusters.get_mut(cluster_uid).and_then(|nodes| nodes.get_mut(pod_uid));
-        memory.map(change).is_some()
-    }
-
-    fn clusters(&self) -> MutexGuard<'_, HashMap<String, Nodes>> {
-        self.clusters.lock().unwrap_or_else(PoisonError::into_inner)
+    fn change(&self, cluster: &ObjectId, pod_uid: &str, change: impl FnOnce(&mut NodeMemory)) -> bool {
+        let changed = self.clusters.change_known(cluster, |nodes| nodes.get_mut(pod_uid).map(change).is_some());
+        changed.unwrap_or_default()
     }
 }
 

@@ -2,8 +2,8 @@
 //! worth another pass over its cluster.
 
 use super::{CommandDispatcher, wire};
-use crate::cache::ClusterName;
 use crate::line::CommandError;
+use crate::runtime::ObjectId;
 use k8s_openapi::jiff::Timestamp;
 use link::contract::{Fence, answer};
 use planner::nodes::{Action, Answered, Outcome, PodCommand};
@@ -13,8 +13,7 @@ use std::sync::Arc;
 /// What a set of commands is for.
 #[derive(Clone, Debug)]
 pub struct CommandContext {
-    pub cluster: ClusterName,
-    pub cluster_uid: String,
+    pub cluster: ObjectId,
     pub orchestration: String,
     pub step_version: u64,
 }
@@ -28,7 +27,7 @@ impl CommandDispatcher {
         }
         for (pod, commands) in by_pod {
             let actions = commands.iter().map(|command| command.action.clone()).collect();
-            if !self.change(&command_context.cluster_uid, &pod, |memory| memory.under_way = actions) {
+            if !self.change(&command_context.cluster, &pod, |memory| memory.under_way = actions) {
                 continue;
             }
             let (dispatcher, command_context) = (self.clone(), command_context.clone());
@@ -51,7 +50,7 @@ impl CommandDispatcher {
                 action: command.action.clone(),
                 outcome,
             };
-            let known = self.change(&command_context.cluster_uid, pod, |memory| memory.answered(answered));
+            let known = self.change(&command_context.cluster, pod, |memory| memory.answered(answered));
             if !fulfilled || !known {
                 return;
             }
@@ -63,7 +62,7 @@ impl CommandDispatcher {
             return Outcome::Failed("this operator does not lead".to_owned());
         };
         let fence = Fence {
-            cluster_uid: command_context.cluster_uid.clone(),
+            cluster_uid: command_context.cluster.uid.clone(),
             orchestration_id: command_context.orchestration.clone(),
             step_version: command_context.step_version,
             epoch,
@@ -72,13 +71,13 @@ impl CommandDispatcher {
         let asked = Timestamp::now();
         let answer = self.line.streams.command(pod, fence, wire::action(action), action.deadline()).await;
         if let (Ok(answer::Outcome::Done(done)), Some(connection)) = (&answer, connection) {
-            self.change(&command_context.cluster_uid, pod, |memory| memory.learn(done, connection, asked));
+            self.change(&command_context.cluster, pod, |memory| memory.learn(done, connection, asked));
         }
         outcome(answer)
     }
 
     fn log(&self, command: &PodCommand, outcome: &Outcome, command_context: &CommandContext) {
-        let (cluster, namespace) = (&command_context.cluster.name, &command_context.cluster.namespace);
+        let (cluster, namespace) = (&command_context.cluster.key.name, &command_context.cluster.key.namespace);
         let (pod, orchestration) = (command.pod.as_str(), &command_context.orchestration);
         match outcome {
             Outcome::Done if command.action.is_reading() => {}
@@ -107,7 +106,7 @@ struct Finished<'a> {
 
 impl Drop for Finished<'_> {
     fn drop(&mut self) {
-        self.dispatcher.change(&self.command_context.cluster_uid, self.pod, |memory| memory.under_way.clear());
-        self.dispatcher.line.scopes.wake(&self.command_context.cluster);
+        self.dispatcher.change(&self.command_context.cluster, self.pod, |memory| memory.under_way.clear());
+        self.dispatcher.line.scopes.wake(&self.command_context.cluster.key);
     }
 }

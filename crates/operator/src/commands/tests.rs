@@ -1,9 +1,13 @@
 use super::*;
-use crate::cache::ClusterName;
 use link::contract::{Condition, Done, HeartbeatRequest, NodeState, Role};
 use link::server::{Leadership, ProvenPod, Sidecar};
 use std::time::Duration;
 use tokio::sync::watch;
+
+fn cluster(uid: &str) -> ObjectId {
+    let key = ObjectKey::cluster("team-a", "orders");
+    ObjectId { api_version: "valkey.io/v1alpha1".into(), key, uid: uid.into() }
+}
 
 fn pod(uid: &str) -> PodFacts {
     PodFacts { name: "orders-0".into(), uid: uid.into(), ..PodFacts::default() }
@@ -40,21 +44,21 @@ fn dispatcher() -> CommandDispatcher {
 fn a_pod_left_over_from_an_earlier_cluster_of_this_name_says_nothing_about_the_new_one() {
     let dispatcher = dispatcher();
     speaks(&dispatcher.line, "old", "pod");
-    let seen = |cluster| dispatcher.seen(cluster, &[pod("pod")], vec![None]).remove(0);
-    assert!(seen("old").connected && matches!(seen("old").valkey, Valkey::Answers(_)));
-    assert!(!seen("new").connected && matches!(seen("new").valkey, Valkey::Unknown));
+    let seen = |of: ObjectId| dispatcher.seen(&of, &[pod("pod")], vec![None]).remove(0);
+    assert!(seen(cluster("old")).connected && matches!(seen(cluster("old")).valkey, Valkey::Answers(_)));
+    assert!(!seen(cluster("new")).connected && matches!(seen(cluster("new")).valkey, Valkey::Unknown));
 }
 
 #[test]
 fn of_a_lost_connection_it_is_known_when_the_node_last_answered() {
     let dispatcher = dispatcher();
     let sidecar = speaks(&dispatcher.line, "cluster", "pod");
-    let seen = || dispatcher.seen("cluster", &[pod("pod")], vec![None]).remove(0);
+    let seen = || dispatcher.seen(&cluster("cluster"), &[pod("pod")], vec![None]).remove(0);
     assert_eq!(seen().last_answer, None, "it answers now");
     let heard = dispatcher.line.roster.of_pod("pod").unwrap().last_heartbeat;
     dispatcher.line.roster.disconnected(&sidecar);
     assert_eq!((seen().connected, seen().valkey, seen().last_answer), (false, Valkey::Unknown, Some(heard)));
-    assert_eq!(dispatcher.seen("cluster", &[pod("new")], vec![None]).remove(0).last_answer, None);
+    assert_eq!(dispatcher.seen(&cluster("cluster"), &[pod("new")], vec![None]).remove(0).last_answer, None);
 }
 
 #[test]
@@ -79,24 +83,24 @@ fn after_the_clock_was_set_back_a_heartbeat_is_believed_again() {
 fn the_streams_of_pods_and_clusters_that_are_gone_are_let_go() {
     let dispatcher = dispatcher();
     let streams = &dispatcher.line.streams;
-    dispatcher.seen("cluster", &[pod("one"), pod("two")], vec![None, None]);
+    dispatcher.seen(&cluster("cluster"), &[pod("one"), pod("two")], vec![None, None]);
     streams.expect("one");
     streams.expect("two");
-    dispatcher.seen("cluster", &[pod("two")], vec![None]);
+    dispatcher.seen(&cluster("cluster"), &[pod("two")], vec![None]);
     assert!(!streams.wants("one") && streams.wants("two"));
-    dispatcher.keep_clusters(&[]);
+    dispatcher.end(&cluster("cluster").key);
     assert!(!streams.wants("two"));
 }
 
 #[tokio::test]
 async fn an_answer_that_comes_after_its_cluster_is_gone_brings_nothing_back() {
     let dispatcher = Arc::new(dispatcher());
-    dispatcher.seen("cluster", &[pod("one")], vec![None]);
-    dispatcher.keep_clusters(&[]);
-    assert!(!dispatcher.change("cluster", "one", |memory| memory.under_way = vec![planner::nodes::Action::Probe]));
-    let cluster = ClusterName { namespace: "team-a".into(), name: "orders".into() };
-    let command_context =
-        CommandContext { cluster, cluster_uid: "cluster".into(), orchestration: "read".into(), step_version: 0 };
+    dispatcher.seen(&cluster("cluster"), &[pod("one")], vec![None]);
+    dispatcher.end(&cluster("cluster").key);
+    assert!(
+        !dispatcher.change(&cluster("cluster"), "one", |memory| memory.under_way = vec![planner::nodes::Action::Probe])
+    );
+    let command_context = CommandContext { cluster: cluster("cluster"), orchestration: "read".into(), step_version: 0 };
     let action = planner::nodes::Action::Probe;
     dispatcher
         .carry_out(
@@ -105,5 +109,5 @@ async fn an_answer_that_comes_after_its_cluster_is_gone_brings_nothing_back() {
             &command_context,
         )
         .await;
-    assert!(dispatcher.clusters().is_empty());
+    assert!(dispatcher.clusters.count() == 0);
 }

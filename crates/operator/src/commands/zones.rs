@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 /// How long an answer of "cannot tell" stands.
-const UNPUBLISHED: Duration = Duration::from_secs(600);
+const UNANSWERED: Duration = Duration::from_secs(600);
 /// Nobody waits longer than this for a zone.
 const ANSWER: Duration = Duration::from_secs(3);
 /// Nodes come and go: past this many names all are asked for anew.
@@ -44,7 +44,7 @@ impl Zones {
     fn known(&self, node: &str) -> Option<Option<String>> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let (zone, since) = known.get(node)?;
-        (zone.is_some() || since.elapsed() < UNPUBLISHED).then(|| zone.clone())
+        (zone.is_some() || since.elapsed() < UNANSWERED).then(|| zone.clone())
     }
 }
 

@@ -3,9 +3,8 @@
 use super::cluster_reading::{Keys, Reading};
 use super::cluster_writing::{Subject, binding_manifest, bundle_manifest};
 use super::in_force::InForce;
-use super::root_writing::whole_second;
 use super::{Error, Identities};
-use crate::cache::ClusterName;
+use crate::runtime::ObjectKey;
 use api::certificates::{RotationPolicy, names};
 use api::cluster::ValkeyCluster;
 use api::cluster::effective::{self, Layers};
@@ -19,7 +18,9 @@ use kube::ResourceExt;
 use kube::api::{Patch, PatchParams};
 use pki::{Party, Percent, Thumbprint};
 use planner::PodFacts;
+use planner::whole_second;
 use serde_json::{Value, json};
+use std::collections::HashSet;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tokio::time::timeout;
@@ -64,17 +65,17 @@ impl Identities {
     }
 
     /// The bundle or the binding of a cluster was seen. True if that is news.
-    pub fn noticed(&self, cluster: &ClusterName, name: &str, version: Option<&str>) -> bool {
+    pub fn noticed(&self, cluster: &ObjectKey, name: &str, version: Option<&str>) -> bool {
         self.memories.noticed(cluster, name, version)
     }
 
     /// Forgets clusters of one scope that are no longer there.
-    pub fn keep_clusters(&self, scope: Option<&str>, clusters: &[ClusterName]) {
+    pub fn keep_clusters(&self, scope: Option<&str>, clusters: &HashSet<ObjectKey>) {
         self.memories.keep(scope, clusters);
     }
 
     /// The cluster is gone.
-    pub fn forget(&self, cluster: &ClusterName) {
+    pub fn forget(&self, cluster: &ObjectKey) {
         self.memories.forget(cluster);
     }
 
@@ -177,7 +178,7 @@ impl Identities {
 
     /// A cluster that is being deleted gets no new certificates: waiting for it would hold the root up for all others.
     fn wait_for_nobody(&self, cluster: &ValkeyCluster) {
-        let name = ClusterName { namespace: cluster.namespace().unwrap_or_default(), name: cluster.name_any() };
+        let name = ObjectKey::cluster(cluster.namespace().unwrap_or_default(), cluster.name_any());
         self.memories.set_parties(&name, &cluster.uid().unwrap_or_default(), Vec::new());
     }
 

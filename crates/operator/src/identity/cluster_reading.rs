@@ -4,7 +4,7 @@ use super::in_force::InForce;
 use super::root_reading::{intermediate, made};
 use super::secrets::{SecretSeen, controller};
 use super::{Error, Identities};
-use crate::cache::ClusterName;
+use crate::runtime::ObjectKey;
 use api::certificates::{ValkeyCertificateBinding, ValkeyCertificateBundle, names};
 use api::names as common;
 use api::names::certificate_file::{CHAIN, KEY, ROOTS};
@@ -62,12 +62,12 @@ impl Identities {
 
     pub(super) async fn read_cluster(
         &self,
-        cluster: &ClusterName,
+        cluster: &ObjectKey,
         uid: &str,
         in_force: &InForce,
         now: Timestamp,
     ) -> Result<(Reading, Keys), Error> {
-        let ClusterName { namespace, name } = cluster;
+        let ObjectKey { namespace, name, .. } = cluster;
         let (bundles, bindings) = (self.bundles(namespace), self.bindings(namespace));
         let [bundle_name, binding_name] = [names::bundle(name), names::binding(name)];
         let [certificate, key, leaf] =

@@ -11,7 +11,7 @@ fn cluster(metadata: Value) -> ValkeyCluster {
 #[tokio::test]
 async fn no_sidecar_of_a_cluster_that_is_being_deleted_is_waited_for() {
     let identities = identities();
-    let name = ClusterName { namespace: "team-a".into(), name: "orders".into() };
+    let name = ObjectKey::cluster("team-a", "orders");
     let party = Party { name: "team-a/orders-0".into(), trusts: None, presents: None };
     identities.memories.set_parties(&name, "uid", vec![party]);
     let deleted = json!({ "name": "orders", "namespace": "team-a", "uid": "uid",

@@ -4,10 +4,10 @@ use super::cluster_reading::{Keys, Reading};
 use super::contents::Contents;
 use super::in_force::InForce;
 use super::root_reading::intermediate;
-use super::root_writing::{notes, whole_second};
+use super::root_writing::notes;
 use super::secrets::{OPAQUE, SecretWanted, TLS};
 use super::{Error, INTERMEDIATE_VALIDITY, Identities};
-use crate::cache::ClusterName;
+use crate::runtime::ObjectKey;
 use api::certificates::{ValkeyCertificateBundleSpec, names};
 use api::cluster::ValkeyCluster;
 use api::names as common;
@@ -19,6 +19,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{Api, Patch, PatchParams};
 use kube::{Resource, ResourceExt};
 use pki::{Authority, Lifetime, Scope, SystemRandomness};
+use planner::whole_second;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -26,7 +27,7 @@ use std::fmt::Debug;
 
 /// The cluster all this is for.
 pub struct Subject {
-    pub name: ClusterName,
+    pub name: ObjectKey,
     pub scope: Scope,
     pub owner: OwnerReference,
 }
@@ -36,7 +37,7 @@ impl Subject {
         let (namespace, name) = (cluster.namespace().unwrap_or_default(), cluster.name_any());
         let scope = Scope::cluster(&namespace, &name)?;
         let owner = owner(KIND, &name, &cluster.uid().unwrap_or_default());
-        Ok(Self { name: ClusterName { namespace, name }, scope, owner })
+        Ok(Self { name: ObjectKey::cluster(namespace, name), scope, owner })
     }
 
     fn annotations(&self) -> BTreeMap<String, String> {

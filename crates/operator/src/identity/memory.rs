@@ -2,9 +2,9 @@
 //! never correctness.
 
 use super::cluster_reading::Reading;
-use crate::cache::ClusterName;
+use crate::runtime::ObjectKey;
 use pki::Party;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -18,38 +18,38 @@ struct Memory {
 }
 
 #[derive(Default)]
-pub struct Memories(Mutex<HashMap<ClusterName, Memory>>);
+pub struct Memories(Mutex<HashMap<ObjectKey, Memory>>);
 
 impl Memories {
-    fn all(&self) -> MutexGuard<'_, HashMap<ClusterName, Memory>> {
+    fn all(&self) -> MutexGuard<'_, HashMap<ObjectKey, Memory>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The last reading, if it is recent and of this very cluster.
-    pub fn fresh(&self, cluster: &ClusterName, uid: &str) -> Option<Arc<Reading>> {
+    pub fn fresh(&self, cluster: &ObjectKey, uid: &str) -> Option<Arc<Reading>> {
         let all = self.all();
         let (read, reading) = all.get(cluster)?.reading.as_ref()?;
         (read.elapsed() < FRESH && reading.cluster_uid == uid).then(|| reading.clone())
     }
 
-    pub fn remember(&self, cluster: &ClusterName, reading: Arc<Reading>) {
+    pub fn remember(&self, cluster: &ObjectKey, reading: Arc<Reading>) {
         self.all().entry(cluster.clone()).or_default().reading = Some((Instant::now(), reading));
     }
 
     /// How the sidecars of this cluster, by its uid, stand.
-    pub fn set_parties(&self, cluster: &ClusterName, uid: &str, parties: Vec<Party>) {
+    pub fn set_parties(&self, cluster: &ObjectKey, uid: &str, parties: Vec<Party>) {
         self.all().entry(cluster.clone()).or_default().parties = Some((uid.to_owned(), parties));
     }
 
     /// None when the cluster was not looked at yet.
-    pub fn parties(&self, cluster: &ClusterName, uid: &str) -> Option<Vec<Party>> {
+    pub fn parties(&self, cluster: &ObjectKey, uid: &str) -> Option<Vec<Party>> {
         let all = self.all();
         let (of, parties) = all.get(cluster)?.parties.as_ref()?;
         (of == uid).then(|| parties.clone())
     }
 
     /// An object of this cluster was seen in this version. True if that is news, and then nothing is taken for fresh.
-    pub fn noticed(&self, cluster: &ClusterName, name: &str, version: Option<&str>) -> bool {
+    pub fn noticed(&self, cluster: &ObjectKey, name: &str, version: Option<&str>) -> bool {
         let mut all = self.all();
         let Some(memory) = all.get_mut(cluster) else { return false };
         let known = memory.reading.as_ref().is_some_and(|(_, reading)| reading.has_seen(name, version));
@@ -59,14 +59,14 @@ impl Memories {
         !known
     }
 
-    pub fn forget(&self, cluster: &ClusterName) {
+    pub fn forget(&self, cluster: &ObjectKey) {
         self.all().remove(cluster);
     }
 
     /// Forgets clusters of one scope that are no longer there: an end in a time without a watch is not told, and a pass that was
     /// under way remembers its cluster once more.
-    pub fn keep(&self, scope: Option<&str>, clusters: &[ClusterName]) {
-        let elsewhere = |cluster: &ClusterName| scope.is_some_and(|namespace| namespace != cluster.namespace);
+    pub fn keep(&self, scope: Option<&str>, clusters: &HashSet<ObjectKey>) {
+        let elsewhere = |cluster: &ObjectKey| scope.is_some_and(|namespace| namespace != cluster.namespace);
         self.all().retain(|cluster, _| elsewhere(cluster) || clusters.contains(cluster));
     }
 
@@ -79,8 +79,8 @@ impl Memories {
 mod tests {
     use super::*;
 
-    fn cluster(namespace: &str, name: &str) -> ClusterName {
-        ClusterName { namespace: namespace.into(), name: name.into() }
+    fn cluster(namespace: &str, name: &str) -> ObjectKey {
+        ObjectKey::cluster(namespace, name)
     }
 
     #[test]
@@ -89,9 +89,9 @@ mod tests {
         for cluster in [&kept, &cluster("a", "gone"), &cluster("b", "elsewhere")] {
             memories.set_parties(cluster, "uid", Vec::new());
         }
-        memories.keep(Some("a"), std::slice::from_ref(&kept));
+        memories.keep(Some("a"), &HashSet::from([kept.clone()]));
         assert_eq!(memories.len(), 2);
-        memories.keep(None, std::slice::from_ref(&kept));
+        memories.keep(None, &HashSet::from([kept.clone()]));
         assert!(memories.len() == 1 && memories.parties(&kept, "uid").is_some());
     }
 }

@@ -2,8 +2,8 @@
 //! of every cluster.
 
 use super::{Error, Identities, own::OwnFacts};
-use crate::cache::ClusterName;
-use crate::resources;
+use crate::runtime;
+use crate::runtime::ObjectKey;
 use api::certificates::{OperatorReplica, ValkeyCA, ValkeyCertificateBundle, names};
 use api::names::{API_VERSION, MANAGER};
 use futures::future::join_all;
@@ -43,7 +43,7 @@ impl Identities {
     pub(super) async fn sidecars(&self, scopes: &[Option<String>]) -> Result<Vec<Party>, Error> {
         let mut parties = Vec::new();
         for scope in scopes {
-            let api = resources::scoped::<ValkeyCertificateBundle>(&self.client, scope.as_deref());
+            let api = runtime::scoped::<ValkeyCertificateBundle>(&self.client, scope.as_deref());
             let bundles = api.list(&ListParams::default()).await;
             let bundles = bundles.map_err(|error| Error::read("the list of ValkeyCertificateBundles", &error))?;
             parties.extend(bundles.items.iter().flat_map(|bundle| self.sidecars_of(bundle)));
@@ -55,7 +55,7 @@ impl Identities {
         let Some(owner) = bundle.owner_references().iter().find(|owner| owner.kind == api::names::KIND) else {
             return Vec::new();
         };
-        let cluster = ClusterName { namespace: bundle.namespace().unwrap_or_default(), name: owner.name.clone() };
+        let cluster = ObjectKey::cluster(bundle.namespace().unwrap_or_default(), owner.name.clone());
         let unknown =
             || Party { name: format!("{}/{}", cluster.namespace, cluster.name), trusts: None, presents: None };
         self.memories.parties(&cluster, &owner.uid).unwrap_or_else(|| vec![unknown()])

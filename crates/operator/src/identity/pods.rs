@@ -1,7 +1,7 @@
 //! Tells running pods that their Secret changed: a changed pod makes the kubelet refresh its volumes at once.
 
 use super::Identities;
-use crate::resources;
+use crate::runtime;
 use api::names::{MANAGER, annotation};
 use certificates::Leaf;
 use futures::{StreamExt, stream};
@@ -31,7 +31,7 @@ impl Identities {
     }
 
     async fn annotate(&self, namespace: &str, pod: &PodFacts, revision: &str) {
-        let api = resources::pods(&self.client, namespace);
+        let api = runtime::pods(&self.client, namespace);
         let patch =
             json!({ "metadata": { "uid": pod.uid, "annotations": { annotation::IDENTITY_REVISION: revision } } });
         let parameters = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };

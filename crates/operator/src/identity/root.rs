@@ -173,7 +173,7 @@ impl Identities {
             failure: failure.map(ToString::to_string),
         };
         let previous = authority.status.clone().unwrap_or_default();
-        let next = authority_status(&report, &previous, super::root_writing::whole_second(now));
+        let next = authority_status(&report, &previous, planner::whole_second(now));
         let trouble = next.conditions.iter().find(|condition| condition.type_ == "Ready" && condition.status != "True");
         *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) =
             trouble.map(|condition| condition.message.clone());

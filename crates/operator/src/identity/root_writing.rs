@@ -11,6 +11,7 @@ use api::names::{MANAGER, label};
 use certificates::{RootStep, Source};
 use jiff::Timestamp;
 use pki::{Authority, Bundle, Scope, SystemRandomness};
+use planner::whole_second;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -25,11 +26,6 @@ pub fn labels() -> BTreeMap<String, String> {
 
 pub fn notes(issued_at: Timestamp) -> BTreeMap<String, String> {
     BTreeMap::from([(names::ISSUED_AT.to_owned(), issued_at.to_string())])
-}
-
-/// Certificates count in whole seconds.
-pub fn whole_second(now: Timestamp) -> Timestamp {
-    Timestamp::from_second(now.as_second()).unwrap_or(now)
 }
 
 impl Identities {

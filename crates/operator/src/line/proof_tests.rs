@@ -1,7 +1,7 @@
 use super::*;
-use crate::cache::{ClusterName, Entry, ObjectName, Payload, Source};
-use crate::watch::Guarded;
-use futures::channel::mpsc::unbounded;
+use crate::runtime::{Cache, Guarded, Queues};
+use crate::runtime::{Entry, ObjectKey, ObjectName, Payload, Source};
+use api::cluster::ValkeyCluster;
 use kube::core::DeserializeGuard;
 use kube::runtime::reflector::store;
 use kube::runtime::reflector::store::Writer;
@@ -48,12 +48,12 @@ fn in_an_hour() -> i64 {
 }
 
 fn entry(source: Source, name: &str, uid: &str, payload: Payload) -> Entry {
-    let cluster = ClusterName { namespace: "team-a".into(), name: "orders".into() };
+    let owner = ObjectKey::cluster("team-a", "orders");
     let object = ObjectName { source, namespace: "team-a".into(), name: name.into() };
-    Entry { object, cluster, uid: uid.into(), resource_version: "1".into(), payload }
+    Entry { object, owner, uid: uid.into(), resource_version: "1".into(), payload }
 }
 
-fn orders() -> Guarded {
+fn orders() -> Guarded<ValkeyCluster> {
     let cluster = json!({ "apiVersion": "valkey.io/v1alpha1", "kind": "ValkeyCluster", "spec": {},
         "metadata": { "name": "orders", "namespace": "team-a", "uid": "cluster" } });
     serde_json::from_value::<DeserializeGuard<_>>(cluster).unwrap()
@@ -65,9 +65,9 @@ fn scopes() -> Arc<Scopes> {
 
 /// A scopes with the cluster orders, its StatefulSet, its pod orders-0, a stranger that carries our labels, and pods of other
 /// names that claim to be the StatefulSet's; with what the watches write to.
-fn land() -> (Arc<Scopes>, Arc<crate::cache::Cache>, Writer<Guarded>) {
+fn land() -> (Arc<Scopes>, Arc<Cache>, Writer<Guarded<ValkeyCluster>>) {
     let scopes = Scopes::default();
-    let cache = Arc::new(crate::cache::Cache::default());
+    let cache = Arc::new(Cache::default());
     Source::all().into_iter().for_each(|source| drop(cache.listed(source, &Default::default())));
     let set = Source::Child(ChildKind::StatefulSet);
     cache.insert(entry(set, "orders", "set", Payload::Child(Arc::default())));
@@ -84,11 +84,11 @@ fn land() -> (Arc<Scopes>, Arc<crate::cache::Cache>, Writer<Guarded>) {
     }
     let (clusters, mut writer) = store();
     writer.apply_watcher_event(&Event::Apply(orders()));
-    scopes.claim(WatchedScope {
+    scopes.add(WatchedScope {
         namespace: Some("team-a".into()),
         cache: cache.clone(),
         clusters,
-        queue: unbounded().0,
+        queues: Queues::default(),
     });
     (Arc::new(scopes), cache, writer)
 }

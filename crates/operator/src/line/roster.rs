@@ -3,7 +3,7 @@
 
 use super::scopes::Scopes;
 use super::significant_fields::significant_fields;
-use crate::cache::ClusterName;
+use crate::runtime::ObjectKey;
 use k8s_openapi::jiff::Timestamp;
 use link::contract::{HeartbeatRequest, ReportRequest};
 use link::server::{ProvenPod, Sidecar};
@@ -147,7 +147,7 @@ impl Roster {
     }
 
     fn wake(&self, pod: &ProvenPod) {
-        self.scopes.wake(&ClusterName { namespace: pod.namespace.clone(), name: pod.cluster.clone() });
+        self.scopes.wake(&ObjectKey::cluster(pod.namespace.clone(), pod.cluster.clone()));
     }
 
     fn lock(&self) -> MutexGuard<'_, Contents> {

@@ -1,20 +1,22 @@
 use super::*;
 use crate::line::scopes::WatchedScope;
-use futures::channel::mpsc::{UnboundedReceiver, unbounded};
-use kube::runtime::reflector::{ObjectRef, store};
+use crate::runtime::Queues;
+use futures::channel::mpsc::UnboundedReceiver;
+use kube::runtime::reflector::store;
 use link::contract::{NodeState, Role};
 use pki::Thumbprint;
 
 struct Kept {
     roster: Roster,
-    wakeups: UnboundedReceiver<ObjectRef<crate::watch::Guarded>>,
+    wakeups: UnboundedReceiver<ObjectKey>,
 }
 
 impl Kept {
     fn new() -> Self {
         let scopes = Arc::new(Scopes::default());
-        let (queue, wakeups) = unbounded();
-        scopes.claim(WatchedScope { namespace: None, cache: Arc::default(), clusters: store().0, queue });
+        let queues = Queues::default();
+        let wakeups = queues.open(api::names::KIND);
+        scopes.add(WatchedScope { namespace: None, cache: Arc::default(), clusters: store().0, queues });
         Self { roster: Roster::new(scopes), wakeups }
     }
 

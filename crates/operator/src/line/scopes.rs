@@ -1,9 +1,8 @@
 //! The scopes this operator looks after, as the line sees them: whose pod this is, and which cluster needs a pass now.
 //! Filled by each scope when it starts; the caches behind it are the watches'.
 
-use crate::cache::{Cache, ClusterName, Entry, ObjectName, Payload, Source};
-use crate::watch::Guarded;
-use futures::channel::mpsc::UnboundedSender;
+use crate::runtime::{Cache, Entry, Guarded, ObjectKey, ObjectName, Payload, Queues, Source};
+use api::cluster::ValkeyCluster;
 use kube::ResourceExt;
 use kube::runtime::reflector::{ObjectRef, Store};
 use planner::{ChildKind, PodFacts};
@@ -15,8 +14,8 @@ pub struct WatchedScope {
     /// None: all namespaces.
     pub namespace: Option<String>,
     pub cache: Arc<Cache>,
-    pub clusters: Store<Guarded>,
-    pub queue: UnboundedSender<ObjectRef<Guarded>>,
+    pub clusters: Store<Guarded<ValkeyCluster>>,
+    pub queues: Queues,
 }
 
 #[derive(Default)]
@@ -25,7 +24,7 @@ pub struct Scopes {
 }
 
 impl Scopes {
-    pub fn claim(&self, scope: WatchedScope) {
+    pub fn add(&self, scope: WatchedScope) {
         self.scopes.write().unwrap_or_else(PoisonError::into_inner).push(scope);
     }
 
@@ -36,32 +35,31 @@ impl Scopes {
     }
 
     /// Asks for a pass over a cluster.
-    pub fn wake(&self, cluster: &ClusterName) {
+    pub fn wake(&self, cluster: &ObjectKey) {
         if let Some(scope) = self.scope(&cluster.namespace) {
-            // The receiver ends only with the process.
-            let _ = scope.queue.unbounded_send(ObjectRef::new(&cluster.name).within(&cluster.namespace));
+            scope.queues.wake(cluster);
         }
     }
 }
 
 impl WatchedScope {
-    pub fn pod(&self, namespace: &str, name: &str) -> Option<(ClusterName, Arc<PodFacts>)> {
+    pub fn pod(&self, namespace: &str, name: &str) -> Option<(ObjectKey, Arc<PodFacts>)> {
         let object = ObjectName { source: Source::Pods, namespace: namespace.to_owned(), name: name.to_owned() };
         match self.cache.find(&object)? {
-            Entry { cluster, payload: Payload::Pod(facts), .. } => Some((cluster, facts)),
+            Entry { owner: cluster, payload: Payload::Pod(facts), .. } => Some((cluster, facts)),
             _ => None,
         }
     }
 
     /// The UID of a cluster's StatefulSet.
-    pub fn stateful_set(&self, cluster: &ClusterName) -> Option<String> {
+    pub fn stateful_set(&self, cluster: &ObjectKey) -> Option<String> {
         let source = Source::Child(ChildKind::StatefulSet);
         let object = ObjectName { source, namespace: cluster.namespace.clone(), name: cluster.name.clone() };
         self.cache.find(&object).map(|entry| entry.uid)
     }
 
     /// The UID of a ValkeyCluster.
-    pub fn cluster(&self, cluster: &ClusterName) -> Option<String> {
+    pub fn cluster(&self, cluster: &ObjectKey) -> Option<String> {
         self.clusters.get(&ObjectRef::new(&cluster.name).within(&cluster.namespace)).and_then(|found| found.uid())
     }
 }

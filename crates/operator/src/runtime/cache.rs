@@ -1,7 +1,8 @@
-//! What the watches have shown of all clusters, by cluster. Filled by `watch` and, ahead of the watches, by `act` with what the
+//! What the watches have shown of what our objects have, by object. Filled by `watch` and, ahead of the watches, by `act` with what the
 //! API server answered: the next pass then sees this operator's own writes and repeats none of them. Of what an answer and a
 //! watch say differently, the watch is right in the end.
 
+use super::object::ObjectKey;
 use planner::{ChildKey, ChildKind, ClaimFacts, PodFacts};
 use serde_json::Value;
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
@@ -15,7 +16,6 @@ const REMEMBERED: Duration = Duration::from_secs(180);
 /// What is watched, one stream each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Source {
-    Clusters,
     Child(ChildKind),
     Pods,
     Claims,
@@ -24,7 +24,6 @@ pub enum Source {
 impl Source {
     pub fn as_str(self) -> &'static str {
         match self {
-            Source::Clusters => api::names::KIND,
             Source::Child(kind) => kind.as_str(),
             Source::Pods => "Pod",
             Source::Claims => "PersistentVolumeClaim",
@@ -33,15 +32,8 @@ impl Source {
 
     pub fn all() -> Vec<Source> {
         let children = ChildKind::ALL.into_iter().map(Source::Child);
-        [Source::Clusters, Source::Pods, Source::Claims].into_iter().chain(children).collect()
+        [Source::Pods, Source::Claims].into_iter().chain(children).collect()
     }
-}
-
-/// Namespace and name of a ValkeyCluster.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ClusterName {
-    pub namespace: String,
-    pub name: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -58,17 +50,17 @@ pub enum Payload {
     Claim(Arc<ClaimFacts>),
 }
 
-/// One object, and which cluster it belongs to.
+/// One object, and which of ours it belongs to.
 #[derive(Clone, Debug)]
 pub struct Entry {
     pub object: ObjectName,
-    pub cluster: ClusterName,
+    pub owner: ObjectKey,
     pub uid: String,
     pub resource_version: String,
     pub payload: Payload,
 }
 
-/// All that is known of one cluster's objects.
+/// All that is known of what one object of ours has.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     pub children: Vec<(ChildKey, Arc<Value>)>,
@@ -79,7 +71,7 @@ pub struct Snapshot {
 #[derive(Default)]
 struct Contents {
     entries: HashMap<ObjectName, Entry>,
-    by_cluster: HashMap<ClusterName, BTreeSet<ObjectName>>,
+    by_owner: HashMap<ObjectKey, BTreeSet<ObjectName>>,
     not_installed: HashSet<ChildKind>,
     gone: Gone,
     /// When each source was last listed as a whole.
@@ -125,8 +117,8 @@ impl Cache {
         self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes an object in unless a newer version of it, or its end, is known. Answers with the clusters that this concerns.
-    pub fn insert(&self, entry: Entry) -> Vec<ClusterName> {
+    /// Takes an object in unless a newer version of it, or its end, is known. Answers with the objects of ours that this concerns.
+    pub fn insert(&self, entry: Entry) -> Vec<ObjectKey> {
         self.contents().insert(entry)
     }
 
@@ -142,13 +134,13 @@ impl Cache {
     }
 
     /// A watch says that the object is gone: an answer to a write before that, which arrives only now, does not bring it back.
-    pub fn end(&self, last: &Entry) -> Vec<ClusterName> {
+    pub fn end(&self, last: &Entry) -> Vec<ObjectKey> {
         self.contents().gone.add(last, Instant::now());
         self.remove(&last.object, &last.uid)
     }
 
     /// Forgets an object, unless another of the same name has taken its place.
-    pub fn remove(&self, object: &ObjectName, uid: &str) -> Vec<ClusterName> {
+    pub fn remove(&self, object: &ObjectName, uid: &str) -> Vec<ObjectKey> {
         let mut contents = self.contents();
         match contents.entries.get(object) {
             Some(entry) if entry.uid == uid => contents.take(object),
@@ -157,7 +149,7 @@ impl Cache {
     }
 
     /// A list is complete: what the source had before and the list has not is gone.
-    pub fn listed(&self, source: Source, names: &HashSet<ObjectName>) -> Vec<ClusterName> {
+    pub fn listed(&self, source: Source, names: &HashSet<ObjectName>) -> Vec<ObjectKey> {
         let mut contents = self.contents();
         if let Source::Child(kind) = source {
             contents.not_installed.remove(&kind);
@@ -204,9 +196,9 @@ impl Cache {
         self.contents().entries.get(object).cloned()
     }
 
-    pub fn snapshot(&self, cluster: &ClusterName) -> Snapshot {
+    pub fn snapshot(&self, owner: &ObjectKey) -> Snapshot {
         let contents = self.contents();
-        let names = contents.by_cluster.get(cluster).into_iter().flatten();
+        let names = contents.by_owner.get(owner).into_iter().flatten();
         let mut snapshot = Snapshot::default();
         for entry in names.filter_map(|name| contents.entries.get(name)) {
             snapshot.add(entry);
@@ -229,32 +221,32 @@ impl Snapshot {
 }
 
 impl Contents {
-    fn insert(&mut self, entry: Entry) -> Vec<ClusterName> {
+    fn insert(&mut self, entry: Entry) -> Vec<ObjectKey> {
         let before = self.entries.get(&entry.object).filter(|before| before.uid == entry.uid);
         if before.is_some_and(|before| is_newer(before.version(), entry.version())) || self.gone.is_after(&entry) {
             return Vec::new();
         }
         let mut concerned = self.take(&entry.object);
-        concerned.retain(|cluster| *cluster != entry.cluster);
-        concerned.push(entry.cluster.clone());
+        concerned.retain(|owner| *owner != entry.owner);
+        concerned.push(entry.owner.clone());
         self.put(entry);
         concerned
     }
 
     fn put(&mut self, entry: Entry) {
-        self.by_cluster.entry(entry.cluster.clone()).or_default().insert(entry.object.clone());
+        self.by_owner.entry(entry.owner.clone()).or_default().insert(entry.object.clone());
         self.entries.insert(entry.object.clone(), entry);
     }
 
-    fn take(&mut self, object: &ObjectName) -> Vec<ClusterName> {
+    fn take(&mut self, object: &ObjectName) -> Vec<ObjectKey> {
         let Some(entry) = self.entries.remove(object) else { return Vec::new() };
-        if let Some(names) = self.by_cluster.get_mut(&entry.cluster) {
+        if let Some(names) = self.by_owner.get_mut(&entry.owner) {
             names.remove(object);
             if names.is_empty() {
-                self.by_cluster.remove(&entry.cluster);
+                self.by_owner.remove(&entry.owner);
             }
         }
-        vec![entry.cluster]
+        vec![entry.owner]
     }
 }
 
@@ -273,8 +265,8 @@ fn is_newer(known: Option<u128>, arriving: Option<u128>) -> bool {
 mod tests {
     use super::*;
 
-    fn cluster(name: &str) -> ClusterName {
-        ClusterName { namespace: "test".into(), name: name.into() }
+    fn cluster(name: &str) -> ObjectKey {
+        ObjectKey::cluster("test", name)
     }
 
     fn pod(name: &str) -> ObjectName {
@@ -285,7 +277,7 @@ mod tests {
         let facts = PodFacts { name: name.into(), uid: uid.into(), ..PodFacts::default() };
         Entry {
             object: pod(name),
-            cluster: cluster(of),
+            owner: cluster(of),
             uid: uid.into(),
             resource_version: version.into(),
             payload: Payload::Pod(Arc::new(facts)),

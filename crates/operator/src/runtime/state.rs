@@ -1,43 +1,41 @@
-//! Short-term memory of one process: statuses just written, manifests that others alter, failures in a row.
+//! Short-term memory of one object: the status just written, Events not published yet, manifests that others alter, failures in a row.
 //! Losing it costs a request or two, never correctness.
 
-use api::cluster::ValkeyClusterStatus;
-use planner::nodes::{Decision, Event, NodeRecord};
-use planner::{ChildKey, CreationFailure, Difference, PodFacts, SidecarIdentity};
+use planner::{ChildKey, Difference, Notice};
 use serde_json::Value;
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// What is remembered of one ValkeyCluster, by its UID.
-#[derive(Clone, Debug, Default)]
-pub struct Memory {
+#[derive(Clone, Debug)]
+pub struct State<S> {
     /// The status this process wrote last, with the resource version the object has since.
-    pub published: Option<(String, ValkeyClusterStatus)>,
-    /// What was decided last about the nodes.
-    pub decided: Option<NodeRecord>,
-    /// Events of decisions that are not published yet, the oldest first: the pass that decided may have had no occasion to.
-    pub unpublished: Vec<Event>,
+    pub published: Option<(String, S)>,
+    /// Events that are not published yet, the oldest first: the pass that decided may have had no occasion to.
+    pub unpublished: Vec<Notice>,
     altered: BTreeMap<ChildKey, Altered<Vec<Difference>>>,
     /// By the pods' UIDs.
     altered_pods: BTreeMap<String, Altered<Value>>,
-    /// What only questions bring, with the time of the last: why pods could not be made, why a volume could not, and pods that
-    /// are in no watch.
-    pub creation_failure: Option<Asked<Option<CreationFailure>>>,
-    pub claim_failure: Option<Asked<Option<String>>>,
-    pub lost_pods: Option<Asked<Vec<PodFacts>>>,
     /// Failed attempts at the API server in a row.
     pub failures: u32,
     /// Nothing is tried at the API server before this.
     retry_at: Option<Instant>,
     /// A pass could not begin its work at the API server.
     held_back: bool,
-    /// The identity of the sidecars as it was last checked, and when it is to be checked again.
-    identity: Option<(SidecarIdentity, Instant)>,
 }
 
-/// An answer, and when it was asked for.
-pub type Asked<T> = (Instant, T);
+impl<S> Default for State<S> {
+    fn default() -> Self {
+        Self {
+            published: None,
+            unpublished: Vec::new(),
+            altered: BTreeMap::new(),
+            altered_pods: BTreeMap::new(),
+            failures: 0,
+            retry_at: None,
+            held_back: false,
+        }
+    }
+}
 
 /// What of an object was not as written right after writing it.
 #[derive(Clone, Debug)]
@@ -65,7 +63,7 @@ const HABIT: u32 = 3;
 /// After this time it is tried again: the webhook may be gone.
 const FORGOTTEN: Duration = Duration::from_secs(300);
 
-impl Memory {
+impl<S> State<S> {
     pub fn wait_before_api_work(&mut self, delay: Duration) {
         self.retry_at = Some(Instant::now() + delay);
     }
@@ -83,31 +81,17 @@ impl Memory {
         self.retry_at.is_some_and(|at| at > Instant::now())
     }
 
-    /// Takes note of the identity; true when the next pass could not know when to check again.
-    pub fn identity_checked(&mut self, identity: SidecarIdentity, again: Duration) -> bool {
-        let overdue = self.identity.as_ref().is_none_or(|(_, due)| *due <= Instant::now());
-        self.identity = Some((identity, Instant::now() + again));
-        overdue
-    }
-
-    pub fn identity(&self) -> SidecarIdentity {
-        self.identity.as_ref().map_or(SidecarIdentity::Unknown, |(identity, _)| identity.clone())
-    }
-
-    /// How long until something is due at the API server; what is overdue is being done.
+    /// How long until a failure is waited out.
     pub fn next_api_work(&self) -> Option<Duration> {
-        let due = self.retry_at.into_iter().chain(self.identity.as_ref().map(|(_, due)| *due));
-        due.filter_map(|at| at.checked_duration_since(Instant::now())).filter(|left| !left.is_zero()).min()
+        self.retry_at?.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
     }
 
-    /// Takes note of a decision; what it is based on and what it brings is never decided twice.
-    pub fn decided(&mut self, decision: &Decision) {
-        self.decided = Some(NodeRecord::of(decision));
-        self.unpublished.extend(decision.events.iter().cloned());
+    pub fn keep_events(&mut self, events: &[Notice]) {
+        self.unpublished.extend(events.iter().cloned());
         self.unpublished.drain(..self.unpublished.len().saturating_sub(UNPUBLISHED));
     }
 
-    pub fn event_published(&mut self, event: &Event) {
+    pub fn event_published(&mut self, event: &Notice) {
         self.unpublished.retain(|other| other != event);
     }
 
@@ -142,36 +126,6 @@ impl Memory {
     }
 }
 
-#[derive(Default)]
-pub struct RuntimeStates {
-    clusters: Mutex<HashMap<String, Memory>>,
-}
-
-impl RuntimeStates {
-    fn clusters(&self) -> MutexGuard<'_, HashMap<String, Memory>> {
-        self.clusters.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub fn of(&self, uid: &str) -> Memory {
-        self.clusters().get(uid).cloned().unwrap_or_default()
-    }
-
-    pub fn change<T>(&self, uid: &str, change: impl FnOnce(&mut Memory) -> T) -> T {
-        change(self.clusters().entry(uid.to_owned()).or_default())
-    }
-
-    /// Forgets clusters that are no longer there, when there are more memories than clusters; says whether it did.
-    pub fn keep_up_to(&self, clusters: usize, uids: impl FnOnce() -> Vec<String>) -> bool {
-        let mut memories = self.clusters();
-        let more = memories.len() > clusters;
-        if more {
-            let uids = uids();
-            memories.retain(|uid, _| uids.contains(uid));
-        }
-        more
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -182,30 +136,31 @@ mod tests {
         vec![Difference { path: path.to_owned(), kind: DifferenceKind::Changed }]
     }
 
-    fn event(number: usize) -> Event {
-        Event { about: format!("failover-{number}"), warning: true, reason: "FailoverStarted", message: String::new() }
+    fn event(number: usize) -> Notice {
+        let (reason, replaces) = ("FailoverStarted".to_owned(), format!("failover-{number}"));
+        Notice { warning: true, reason, message: String::new(), replaces }
     }
 
     #[test]
-    fn an_event_waits_until_it_is_told_whatever_is_decided_meanwhile() {
-        let mut memory = Memory::default();
-        memory.decided(&Decision { events: vec![event(1)], ..Decision::default() });
-        memory.decided(&Decision::default());
+    fn an_event_waits_until_it_is_published_whatever_is_decided_meanwhile() {
+        let mut memory = State::<()>::default();
+        memory.keep_events(&[event(1)]);
+        memory.keep_events(&[]);
         assert_eq!(memory.unpublished, [event(1)]);
         memory.event_published(&event(1));
         assert_eq!(memory.unpublished, []);
     }
 
     #[test]
-    fn untold_events_do_not_pile_up() {
-        let mut memory = Memory::default();
-        (0..UNPUBLISHED + 5).for_each(|n| memory.decided(&Decision { events: vec![event(n)], ..Decision::default() }));
+    fn unpublished_events_do_not_pile_up() {
+        let mut memory = State::<()>::default();
+        (0..UNPUBLISHED + 5).for_each(|number| memory.keep_events(&[event(number)]));
         assert_eq!((memory.unpublished.len(), memory.unpublished.first()), (UNPUBLISHED, Some(&event(5))));
     }
 
     #[test]
     fn only_what_is_altered_again_and_again_is_a_habit() {
-        let (key, mut memory) = (ChildKey::new(ChildKind::Service, "poc"), Memory::default());
+        let (key, mut memory) = (ChildKey::new(ChildKind::Service, "poc"), State::<()>::default());
         memory.applied(&key, difference("/a"));
         memory.applied(&key, difference("/b"));
         memory.applied(&key, difference("/b"));
@@ -218,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_pod_that_never_gets_its_label_is_a_habit_too() {
-        let (left, mut memory) = (json!({ "labels": { "team": "a" } }), Memory::default());
+        let (left, mut memory) = (json!({ "labels": { "team": "a" } }), State::<()>::default());
         (0..HABIT).for_each(|_| memory.patched("uid", Some(left.clone())));
         assert_eq!(memory.pods_altered_on_arrival(), BTreeMap::from([("uid".to_owned(), left)]));
         memory.patched("uid", None);

@@ -1,12 +1,11 @@
 //! Observe: everything the planner may ask about one cluster. Mostly from the cache; what is wanted and not in it is looked up,
 //! because an object without our label, ours or not, does not show in the watches.
 
-use crate::cache::{ClusterName, Snapshot};
-use crate::context::Context;
+use super::ClusterKind;
+use super::memory::{Asked, Memory};
 use crate::line::SidecarFacts;
-use crate::runtime_state::{Asked, Memory};
-use crate::{entry, resources};
-use api::cluster::ValkeyCluster;
+use crate::runtime::{Known, ObjectId, Scope, Snapshot, children, plain, pod_entry, pods};
+use api::cluster::{ValkeyCluster, ValkeyClusterStatus};
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -28,34 +27,51 @@ const ASK_AGAIN: Duration = Duration::from_millis(900);
 /// A StatefulSet younger than this has not had time to fail.
 const GRACE_SECONDS: i64 = 1;
 
-pub async fn observe(cluster: &ValkeyCluster, context: &Context) -> Observation {
-    let identity = identity(&cluster.metadata);
-    let name = ClusterName { namespace: identity.namespace.clone(), name: identity.name.clone() };
-    let mut observation = from_snapshot(context.cache.snapshot(&name), identity);
-    let memory = context.states.of(&observation.cluster.uid);
-    observation.altered_on_arrival = memory.altered_on_arrival();
-    observation.pods_altered_on_arrival = memory.pods_altered_on_arrival();
-    observation.identity = memory.identity();
-    look_for_children(&mut observation, cluster, context).await;
-    look_for_pods(&mut observation, context).await;
-    look_for_claim_failures(&mut observation, context).await;
-    observation.line = line_facts(&observation, context);
-    observation.nodes = Some(nodes_seen(&observation, cluster, context).await);
-    observation
+/// Everything that was seen of one cluster, and when something is due.
+pub struct Seen {
+    pub observation: Observation,
+    /// How long until the certificates are to be looked after.
+    pub identity_due: Option<Duration>,
+    /// How long sidecars may still be on their way, after a change of leader.
+    pub returning: Option<Duration>,
 }
 
-async fn nodes_seen(observation: &Observation, cluster: &ValkeyCluster, context: &Context) -> NodeObservation {
-    let zones = join_all(observation.pods.iter().map(|pod| context.zones.of(pod, &context.client))).await;
-    let pods = context.dispatcher.seen(&observation.cluster.uid, &observation.pods, zones);
+/// What one pass asks with.
+struct Pass<'a> {
+    id: &'a ObjectId,
+    kind: &'a ClusterKind,
+    scope: &'a Scope,
+}
+
+impl ClusterKind {
+    pub(super) async fn observed(&self, cluster: &ValkeyCluster, known: &Known<'_, ValkeyClusterStatus>) -> Seen {
+        let pass = Pass { id: known.id, kind: self, scope: known.scope };
+        let mut observation = from_snapshot(pass.scope.cache.snapshot(&pass.id.key), identity(&cluster.metadata));
+        let memory = self.memories.of(pass.id);
+        observation.altered_on_arrival = known.state.altered_on_arrival();
+        observation.pods_altered_on_arrival = known.state.pods_altered_on_arrival();
+        observation.identity = memory.identity();
+        look_for_children(&mut observation, cluster, &pass).await;
+        look_for_pods(&mut observation, &pass).await;
+        look_for_claim_failures(&mut observation, &pass).await;
+        observation.line = line_facts(&observation, &pass);
+        observation.nodes = Some(nodes_seen(&observation, cluster, &pass).await);
+        Seen { observation, identity_due: memory.identity_due(), returning: self.line.roster.returning() }
+    }
+}
+
+async fn nodes_seen(observation: &Observation, cluster: &ValkeyCluster, pass: &Pass<'_>) -> NodeObservation {
+    let zones = join_all(observation.pods.iter().map(|pod| pass.kind.zones.of(pod, &pass.scope.client))).await;
+    let pods = pass.kind.dispatcher.seen(pass.id, &observation.pods, zones);
     // What this process decided last is newer than what it published.
-    let decided = context.states.of(&observation.cluster.uid).decided;
+    let decided = pass.kind.memories.of(pass.id).decided;
     let published = || cluster.status.as_ref().map(NodeRecord::read);
     let NodeRecord { shards: recorded, orchestration: running, queue } = decided.or_else(published).unwrap_or_default();
     NodeObservation { pods, recorded, running, queue }
 }
 
-fn line_facts(observation: &Observation, context: &Context) -> LineFacts {
-    let (roster, cluster) = (&context.line.roster, &observation.cluster);
+fn line_facts(observation: &Observation, pass: &Pass<'_>) -> LineFacts {
+    let (roster, cluster) = (&pass.kind.line.roster, &observation.cluster);
     let pods: Vec<&str> = observation.pods.iter().map(|pod| pod.uid.as_str()).collect();
     roster.keep_pods(&cluster.uid, &pods);
     let sidecars = roster.of_cluster(&cluster.uid).iter().map(|facts| sidecar_state(facts)).collect();
@@ -75,7 +91,7 @@ fn sidecar_state(facts: &SidecarFacts) -> SidecarState {
     }
 }
 
-pub fn identity(metadata: &ObjectMeta) -> Identity {
+fn identity(metadata: &ObjectMeta) -> Identity {
     Identity {
         name: metadata.name.clone().unwrap_or_default(),
         namespace: metadata.namespace.clone().unwrap_or_default(),
@@ -96,21 +112,21 @@ fn from_snapshot(snapshot: Snapshot, cluster: Identity) -> Observation {
     }
 }
 
-async fn look_for_children(observation: &mut Observation, cluster: &ValkeyCluster, context: &Context) {
+async fn look_for_children(observation: &mut Observation, cluster: &ValkeyCluster, pass: &Pass<'_>) {
     let keys = expected_keys(cluster).into_iter().filter(|key| !observation.children.contains_key(key));
     let namespace = &observation.cluster.namespace;
-    let found = join_all(keys.map(|key| look_for(key, namespace, context))).await;
+    let found = join_all(keys.map(|key| look_for(key, namespace, pass))).await;
     observation.children.extend(found.into_iter().flatten());
 }
 
 /// None: it is not there.
-async fn look_for(key: ChildKey, namespace: &str, context: &Context) -> Option<(ChildKey, Observed)> {
-    if !context.cache.is_installed(key.kind) {
+async fn look_for(key: ChildKey, namespace: &str, pass: &Pass<'_>) -> Option<(ChildKey, Observed)> {
+    if !pass.scope.cache.is_installed(key.kind) {
         return Some((key, Observed::NotInstalled));
     }
-    let api = resources::children(&context.client, key.kind, Some(namespace));
+    let api = children(&pass.scope.client, key.kind, Some(namespace));
     let observed = match timeout(LOOKUP, api.get_opt(&key.name)).await {
-        Ok(Ok(found)) => Observed::Object(resources::plain(key.kind, found?)),
+        Ok(Ok(found)) => Observed::Object(plain(key.kind, found?)),
         Ok(Err(error)) => Observed::Unknown(error.to_string()),
         Err(_) => Observed::Unknown(format!("the API server gave no answer within {LOOKUP:?}")),
     };
@@ -118,7 +134,7 @@ async fn look_for(key: ChildKey, namespace: &str, context: &Context) -> Option<(
 }
 
 /// Pods that should be there and are not seen: either they lost our label, or they could not be made.
-async fn look_for_pods(observation: &mut Observation, context: &Context) {
+async fn look_for_pods(observation: &mut Observation, pass: &Pass<'_>) {
     let Some(stateful_set) = observation.stateful_set().filter(|_| observation.stateful_set_is_noticed()) else {
         return;
     };
@@ -128,21 +144,21 @@ async fn look_for_pods(observation: &mut Observation, context: &Context) {
     }
     let made = stateful_set.pointer("/status/replicas").and_then(Value::as_u64).unwrap_or_default();
     if made >= u64::from(asked_for(stateful_set)) {
-        let asking = lost_pods(&missing, observation, context);
-        let found = asked_lately(|memory| &mut memory.lost_pods, asking, observation, context).await;
+        let asking = lost_pods(&missing, observation, pass);
+        let found = asked_lately(|memory| &mut memory.lost_pods, asking, pass).await;
         observation.pods.extend(found.into_iter().filter(|pod| missing.contains(&pod.name)));
     } else if is_settled(stateful_set) {
-        let asking = creation_failure(stateful_set, observation, context);
-        let found = asked_lately(|memory| &mut memory.creation_failure, asking, observation, context).await;
+        let asking = creation_failure(stateful_set, observation, pass);
+        let found = asked_lately(|memory| &mut memory.creation_failure, asking, pass).await;
         observation.creation_failure = found;
     }
 }
 
-async fn lost_pods(missing: &[String], observation: &Observation, context: &Context) -> Vec<PodFacts> {
-    let api = resources::pods(&context.client, &observation.cluster.namespace);
+async fn lost_pods(missing: &[String], observation: &Observation, pass: &Pass<'_>) -> Vec<PodFacts> {
+    let api = pods(&pass.scope.client, &observation.cluster.namespace);
     let found = join_all(missing.iter().map(|name| timeout(LOOKUP, api.get_opt(name)))).await;
     let pods = found.into_iter().filter_map(|answer| answer.ok()?.ok().flatten());
-    let ours = pods.filter(|pod| entry::pod(pod).is_some_and(|entry| entry.cluster.name == observation.cluster.name));
+    let ours = pods.filter(|pod| pod_entry(pod).is_some_and(|entry| entry.owner == pass.id.key));
     ours.map(|pod| PodFacts::of(&pod)).collect()
 }
 
@@ -156,43 +172,37 @@ fn is_settled(stateful_set: &Value) -> bool {
 async fn asked_lately<T: Clone>(
     remembered: impl Fn(&mut Memory) -> &mut Option<Asked<T>>,
     asking: impl Future<Output = T>,
-    observation: &Observation,
-    context: &Context,
+    pass: &Pass<'_>,
 ) -> T {
-    let uid = &observation.cluster.uid;
-    let known = context.states.change(uid, |memory| remembered(memory).clone());
+    let known = pass.kind.memories.change(pass.id, |memory| remembered(memory).clone());
     if let Some((_, known)) = known.filter(|(asked, _)| asked.elapsed() < ASK_AGAIN) {
         return known;
     }
     let found = asking.await;
-    context.states.change(uid, |memory| *remembered(memory) = Some((Instant::now(), found.clone())));
+    pass.kind.memories.change(pass.id, |memory| *remembered(memory) = Some((Instant::now(), found.clone())));
     found
 }
 
 /// The StatefulSet controller tells why it cannot make a pod in Events only.
-async fn creation_failure(
-    stateful_set: &Value,
-    observation: &Observation,
-    context: &Context,
-) -> Option<CreationFailure> {
+async fn creation_failure(stateful_set: &Value, observation: &Observation, pass: &Pass<'_>) -> Option<CreationFailure> {
     let uid = stateful_set.pointer("/metadata/uid")?.as_str()?;
-    let (message, at) = newest_event(uid, &["FailedCreate"], observation, context).await?;
+    let (message, at) = newest_event(uid, &["FailedCreate"], observation, pass).await?;
     message.contains("Pod ").then_some(CreationFailure { message, at })
 }
 
 /// Volume controllers, too, tell in Events only. All claims of a cluster are alike: what is said of one is true of all.
-async fn look_for_claim_failures(observation: &mut Observation, context: &Context) {
-    let pods = &observation.pods;
-    let waits = |claim: &ClaimFacts| !claim.bound && pods.iter().any(|pod| !pod.running && claim.belongs_to(&pod.name));
+async fn look_for_claim_failures(observation: &mut Observation, pass: &Pass<'_>) {
+    let all = &observation.pods;
+    let waits = |claim: &ClaimFacts| !claim.bound && all.iter().any(|pod| !pod.running && claim.belongs_to(&pod.name));
     let waiting: Vec<usize> =
         observation.claims.iter().enumerate().filter(|(_, claim)| waits(claim)).map(|(position, _)| position).collect();
     let first = waiting.first().and_then(|position| observation.claims.get(*position)).map(|claim| claim.uid.clone());
     let Some(uid) = first else { return };
     let asking = async {
-        let event = newest_event(&uid, &["ProvisioningFailed", "FailedBinding"], observation, context).await;
+        let event = newest_event(&uid, &["ProvisioningFailed", "FailedBinding"], observation, pass).await;
         event.map(|(message, _)| message)
     };
-    let failure = asked_lately(|memory| &mut memory.claim_failure, asking, observation, context).await;
+    let failure = asked_lately(|memory| &mut memory.claim_failure, asking, pass).await;
     for (position, claim) in observation.claims.iter_mut().enumerate() {
         claim.failure = failure.clone().filter(|_| waiting.contains(&position));
     }
@@ -203,9 +213,9 @@ async fn newest_event(
     uid: &str,
     reasons: &[&str],
     observation: &Observation,
-    context: &Context,
+    pass: &Pass<'_>,
 ) -> Option<(String, i64)> {
-    let api: Api<Event> = Api::namespaced(context.client.clone(), &observation.cluster.namespace);
+    let api: Api<Event> = Api::namespaced(pass.scope.client.clone(), &observation.cluster.namespace);
     let selection = ListParams::default().fields(&format!("involvedObject.uid={uid}"));
     // Unreadable Events mean that the cause stays unknown; that something is missing is reported anyway.
     let events = timeout(LOOKUP, api.list(&selection)).await.ok()?.ok()?;
@@ -232,6 +242,6 @@ mod tests {
         let pod = serde_json::json!({ "metadata": { "name": names::pod("poc", 0), "namespace": "n", "uid": "u",
             "ownerReferences": [{ "apiVersion": "apps/v1", "kind": "StatefulSet", "name": "poc", "uid": "s", "controller": true }] } });
         let pod = serde_json::from_value(pod).unwrap();
-        assert_eq!(entry::pod(&pod).unwrap().cluster.name, "poc");
+        assert_eq!(pod_entry(&pod).unwrap().owner.name, "poc");
     }
 }

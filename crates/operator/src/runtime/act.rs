@@ -1,14 +1,17 @@
 //! Act: executes the steps of a plan and says what became of each. It chooses nothing: a step that fails
 //! does not keep the others from being tried, since each stands on its own.
 
-use crate::cache::{Entry, ObjectName, Source};
-use crate::context::Context;
-use crate::{entry, resources};
+use super::cache::{Entry, ObjectName, Source};
+use super::controller::Controller;
+use super::kind::Kind;
+use super::object::ObjectId;
+use super::scope::Scope;
+use super::{entry, resources};
 use api::names::MANAGER;
 use futures::{StreamExt, stream};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, Preconditions, PropagationPolicy};
-use planner::{Apply, ChildKey, Identity, Step, Why, WriteFailure, differences};
+use planner::{Apply, ChildKey, Step, Why, WriteFailure, differences};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -61,13 +64,13 @@ impl Error {
 }
 
 /// Objects in the given order, then what concerns single pods, several at a time: a large cluster has thousands of those.
-pub async fn act(steps: &[Step], cluster: &Identity, context: &Context) -> Vec<Failure> {
-    let (each_pod, objects): (Vec<&Step>, Vec<&Step>) = steps.iter().partition(|step| concerns_one_pod(step));
+pub async fn act<K: Kind>(steps: &[&Step], id: &ObjectId, controller: &Controller<K>) -> Vec<Failure> {
+    let (each_pod, objects): (Vec<&Step>, Vec<&Step>) = steps.iter().copied().partition(|step| concerns_one_pod(step));
     let mut failures = Vec::new();
     for step in objects {
-        failures.extend(attempt(step, cluster, context).await);
+        failures.extend(attempt(step, id, controller).await);
     }
-    let attempts: Vec<_> = each_pod.into_iter().map(|step| attempt(step, cluster, context)).collect();
+    let attempts: Vec<_> = each_pod.into_iter().map(|step| attempt(step, id, controller)).collect();
     failures.extend(stream::iter(attempts).buffered(AT_A_TIME).collect::<Vec<_>>().await.into_iter().flatten());
     failures
 }
@@ -76,42 +79,43 @@ fn concerns_one_pod(step: &Step) -> bool {
     matches!(step, Step::PatchPod { .. } | Step::GrowClaim { .. })
 }
 
-async fn attempt(step: &Step, cluster: &Identity, context: &Context) -> Option<Failure> {
-    match execute(step, cluster, context).await {
+async fn attempt<K: Kind>(step: &Step, id: &ObjectId, controller: &Controller<K>) -> Option<Failure> {
+    match execute(step, id, controller).await {
         Ok(()) => {
-            tracing::info!(cluster = cluster.name, namespace = cluster.namespace, "{step}");
+            tracing::info!(kind = &*id.key.kind, name = id.key.name, namespace = id.key.namespace, "{step}");
             None
         }
         Err(error) => Some(Failure { step: step.to_string(), error }),
     }
 }
 
-async fn execute(step: &Step, cluster: &Identity, context: &Context) -> Result<(), Error> {
+async fn execute<K: Kind>(step: &Step, id: &ObjectId, controller: &Controller<K>) -> Result<(), Error> {
     match step {
         // Commands are sent before any write, by the dispatcher.
         Step::Command(_) => Ok(()),
-        Step::Apply(step) => apply(step, cluster, context).await,
-        Step::Delete { key, uid } => delete(key, uid, PropagationPolicy::Background, cluster, context).await,
-        Step::Release { key, uid } => delete(key, uid, PropagationPolicy::Orphan, cluster, context).await,
-        Step::GrowClaim { claim, uid, storage } => grow(claim, uid, storage, cluster, context).await,
-        Step::PatchPod { pod, uid, metadata } => patch_pod(pod, uid, metadata, cluster, context).await,
+        Step::Apply(step) => apply(step, id, controller).await,
+        Step::Delete { key, uid } => delete(key, uid, PropagationPolicy::Background, id, controller).await,
+        Step::Release { key, uid } => delete(key, uid, PropagationPolicy::Orphan, id, controller).await,
+        Step::GrowClaim { claim, uid, storage } => grow(claim, uid, storage, id, controller).await,
+        Step::PatchPod { pod, uid, metadata } => patch_pod(pod, uid, metadata, id, controller).await,
     }
 }
 
-async fn apply(step: &Apply, cluster: &Identity, context: &Context) -> Result<(), Error> {
-    let (api, asked) = (resources::children(&context.client, step.key.kind, Some(&cluster.namespace)), Instant::now());
+async fn apply<K: Kind>(step: &Apply, id: &ObjectId, controller: &Controller<K>) -> Result<(), Error> {
+    let (api, asked) =
+        (resources::children(&controller.scope.client, step.key.kind, Some(&id.key.namespace)), Instant::now());
     if !step.evict.is_empty() {
-        patch_json(&api, &step.key, &Value::Array(step.evict.clone()), context).await?;
+        patch_json(&api, &step.key, &Value::Array(step.evict.clone()), &controller.scope).await?;
     }
     // An object that appears under this name only now is not ours: without force its owner's values stand.
     let force = step.why != Why::Missing;
     let parameters = PatchParams { force, ..PatchParams::apply(MANAGER) };
-    context.metrics.write("apply", step.key.kind.as_str());
+    controller.scope.metrics.write("apply", step.key.kind.as_str());
     let mut live = api.patch(&step.key.name, &parameters, &Patch::Apply(&step.manifest)).await?;
     if let Some(patch) = disown_update(&live) {
-        live = patch_json(&api, &step.key, &patch, context).await?;
+        live = patch_json(&api, &step.key, &patch, &controller.scope).await?;
     }
-    remember(step, live, asked, cluster, context);
+    remember(step, live, asked, id, controller);
     Ok(())
 }
 
@@ -119,10 +123,10 @@ async fn patch_json(
     api: &Api<DynamicObject>,
     key: &ChildKey,
     operations: &Value,
-    context: &Context,
+    scope: &Scope,
 ) -> Result<DynamicObject, Error> {
     let patch: json_patch::Patch = serde_json::from_value(operations.clone())?;
-    context.metrics.write("patch", key.kind.as_str());
+    scope.metrics.write("patch", key.kind.as_str());
     let parameters = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
     Ok(api.patch(&key.name, &parameters, &Patch::Json::<()>(patch)).await?)
 }
@@ -143,43 +147,43 @@ fn disown_update(live: &DynamicObject) -> Option<Value> {
 }
 
 /// The cache gets the answer ahead of the watch. What differs even now was altered by somebody on its way in.
-fn remember(step: &Apply, live: DynamicObject, asked: Instant, cluster: &Identity, context: &Context) {
+fn remember<K: Kind>(step: &Apply, live: DynamicObject, asked: Instant, id: &ObjectId, controller: &Controller<K>) {
     let left = differences(&step.manifest, &resources::plain(step.key.kind, live.clone()));
-    context.states.change(&cluster.uid, |memory| memory.applied(&step.key, left));
-    insert(entry::child(step.key.kind, live), asked, context);
+    controller.states.change(id, |memory| memory.applied(&step.key, left));
+    insert(entry::child(step.key.kind, live), asked, &controller.scope);
 }
 
-fn insert(entry: Option<Entry>, asked: Instant, context: &Context) {
+fn insert(entry: Option<Entry>, asked: Instant, scope: &Scope) {
     if let Some(entry) = entry {
-        context.cache.answered(entry, asked);
+        scope.cache.answered(entry, asked);
     }
 }
 
-async fn delete(
+async fn delete<K: Kind>(
     key: &ChildKey,
     uid: &str,
     propagation: PropagationPolicy,
-    cluster: &Identity,
-    context: &Context,
+    id: &ObjectId,
+    controller: &Controller<K>,
 ) -> Result<(), Error> {
-    let api = resources::children(&context.client, key.kind, Some(&cluster.namespace));
+    let api = resources::children(&controller.scope.client, key.kind, Some(&id.key.namespace));
     let preconditions = Preconditions { uid: Some(uid.to_owned()), resource_version: None };
     let parameters = DeleteParams {
         propagation_policy: Some(propagation),
         preconditions: Some(preconditions),
         ..DeleteParams::default()
     };
-    context.metrics.write("delete", key.kind.as_str());
+    controller.scope.metrics.write("delete", key.kind.as_str());
     let asked = Instant::now();
     match api.delete(&key.name, &parameters).await {
         // Still there with a deletion timestamp, until its finalizers are through.
         Ok(either) => match either.left() {
             Some(object) if object.metadata.deletion_timestamp.is_some() => {
-                insert(entry::child(key.kind, object), asked, context)
+                insert(entry::child(key.kind, object), asked, &controller.scope)
             }
-            _ => forget(key, uid, cluster, context),
+            _ => forget(key, uid, id, controller),
         },
-        Err(kube::Error::Api(status)) if status.code == 404 => forget(key, uid, cluster, context),
+        Err(kube::Error::Api(status)) if status.code == 404 => forget(key, uid, id, controller),
         // Another object by now: the watch brings it.
         Err(kube::Error::Api(status)) if status.code == 409 => {}
         Err(error) => return Err(error.into()),
@@ -187,34 +191,46 @@ async fn delete(
     Ok(())
 }
 
-fn forget(key: &ChildKey, uid: &str, cluster: &Identity, context: &Context) {
+fn forget<K: Kind>(key: &ChildKey, uid: &str, id: &ObjectId, controller: &Controller<K>) {
     let object =
-        ObjectName { source: Source::Child(key.kind), namespace: cluster.namespace.clone(), name: key.name.clone() };
-    context.cache.remove(&object, uid);
+        ObjectName { source: Source::Child(key.kind), namespace: id.key.namespace.clone(), name: key.name.clone() };
+    controller.scope.cache.remove(&object, uid);
 }
 
-async fn grow(claim: &str, uid: &str, storage: &str, cluster: &Identity, context: &Context) -> Result<(), Error> {
-    let api = resources::claims(&context.client, &cluster.namespace);
+async fn grow<K: Kind>(
+    claim: &str,
+    uid: &str,
+    storage: &str,
+    id: &ObjectId,
+    controller: &Controller<K>,
+) -> Result<(), Error> {
+    let api = resources::claims(&controller.scope.client, &id.key.namespace);
     let patch = json!({ "metadata": { "uid": uid }, "spec": { "resources": { "requests": { "storage": storage } } } });
-    context.metrics.write("patch", Source::Claims.as_str());
+    controller.scope.metrics.write("patch", Source::Claims.as_str());
     let asked = Instant::now();
     let live = api.patch(claim, &merge(), &Patch::Merge(&patch)).await?;
-    insert(entry::claim(&live), asked, context);
+    insert(entry::claim(&live), asked, &controller.scope);
     Ok(())
 }
 
-async fn patch_pod(pod: &str, uid: &str, metadata: &Value, cluster: &Identity, context: &Context) -> Result<(), Error> {
-    let api = resources::pods(&context.client, &cluster.namespace);
+async fn patch_pod<K: Kind>(
+    pod: &str,
+    uid: &str,
+    metadata: &Value,
+    id: &ObjectId,
+    controller: &Controller<K>,
+) -> Result<(), Error> {
+    let api = resources::pods(&controller.scope.client, &id.key.namespace);
     let mut wanted = metadata.clone();
     // Another pod of this name by now: the API server refuses the patch.
     if let Some(map) = wanted.as_object_mut() {
         map.insert("uid".to_owned(), json!(uid));
     }
-    context.metrics.write("patch", Source::Pods.as_str());
+    controller.scope.metrics.write("patch", Source::Pods.as_str());
     let asked = Instant::now();
     let live = api.patch(pod, &merge(), &Patch::Merge(&json!({ "metadata": wanted }))).await?;
-    context.states.change(&cluster.uid, |memory| memory.patched(uid, left_out(metadata, &live.metadata)));
-    insert(entry::pod(&live), asked, context);
+    controller.states.change(id, |memory| memory.patched(uid, left_out(metadata, &live.metadata)));
+    insert(entry::pod(&live), asked, &controller.scope);
     Ok(())
 }
 

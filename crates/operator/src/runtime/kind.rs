@@ -1,0 +1,124 @@
+//! What a kind of ours has to say of itself; the runtime does the rest.
+
+use super::object::{ObjectId, ObjectKey};
+use super::references::{Reference, ReferenceKey};
+use super::scope::Scope;
+use super::state::State;
+use super::watch::Guarded;
+use futures::stream::BoxStream;
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::jiff::Timestamp;
+use kube::Resource;
+use kube::runtime::reflector::Store;
+use planner::{Notice, Step, WriteOutcome};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::collections::{BTreeMap, HashSet};
+use std::fmt::Debug;
+use std::time::Duration;
+
+pub trait Kind: Send + Sync + Sized + 'static {
+    type Object: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + Debug
+        + DeserializeOwned
+        + Send
+        + Sync
+        + 'static;
+    /// Everything that was seen of one object.
+    type Observation: Send + Sync + 'static;
+    /// What its plan says beside steps and status; for `send`.
+    type Details: Send + Sync + 'static;
+    type Status: Serialize + Clone + PartialEq + Send + Sync + 'static;
+
+    /// For metrics: its status as something that is written.
+    const STATUS: &'static str;
+
+    fn status(object: &Self::Object) -> Option<&Self::Status>;
+    fn conditions(status: &Self::Status) -> &[Condition];
+    fn observed_generation(status: &Self::Status) -> Option<i64>;
+
+    /// What the spec refers to: watched as long as it does. A change there leads to a pass here.
+    fn references(&self, _object: &Self::Object) -> Vec<ReferenceKey> {
+        Vec::new()
+    }
+
+    fn observe(
+        &self,
+        object: &Self::Object,
+        known: &Known<'_, Self::Status>,
+    ) -> impl Future<Output = Self::Observation> + Send;
+
+    /// Pure: what is to be done and said.
+    fn plan(
+        &self,
+        object: &Self::Object,
+        observation: &Self::Observation,
+        previous: Option<&Self::Status>,
+        now: Timestamp,
+    ) -> Intent<Self::Status, Self::Details>;
+
+    /// Adds what became of the writes to what was seen, for what is said of them.
+    fn wrote(&self, observation: &mut Self::Observation, outcome: WriteOutcome);
+
+    /// What is said of an object that does not fit its schema.
+    fn unreadable(&self, object: &Unreadable<'_>, previous: Option<&Self::Status>, now: Timestamp) -> Self::Status;
+
+    /// Done at once and not at the API server: commands to nodes.
+    fn send(&self, _id: &ObjectId, _observation: &Self::Observation, _intent: &Intent<Self::Status, Self::Details>) {}
+
+    /// Done at the API server before the writes. True when the next pass will see something else.
+    fn prepare(&self, _object: &Self::Object, _observation: &Self::Observation) -> impl Future<Output = bool> + Send {
+        async { false }
+    }
+
+    /// Called once, with all objects of the kind in this scope.
+    fn start(&self, _scope: &Scope, _objects: Store<Guarded<Self::Object>>) {}
+
+    /// Further reasons for passes, beside changes of the objects, of what they own and of what they refer to.
+    fn wakeups(&self, _scope: &Scope, _objects: Store<Guarded<Self::Object>>) -> Vec<BoxStream<'static, ObjectKey>> {
+        Vec::new()
+    }
+
+    /// Called whenever there may be more or fewer objects of the kind in this scope.
+    fn watched(&self, _scope: &Scope, _count: usize) {}
+
+    /// Forgets what is remembered of an object that is gone.
+    fn end(&self, _key: &ObjectKey) {}
+
+    /// Forgets all in this scope that are not among these.
+    fn keep(&self, _known: &HashSet<ObjectKey>, _uids: &[String], _scope: &Scope) {}
+}
+
+/// What the runtime knows at the beginning of a pass.
+pub struct Known<'a, S> {
+    pub id: &'a ObjectId,
+    pub state: &'a State<S>,
+    /// What the spec refers to.
+    pub references: &'a BTreeMap<ReferenceKey, Reference>,
+    pub scope: &'a Scope,
+}
+
+/// A plan for one object.
+#[derive(Clone, Debug)]
+pub struct Intent<S, D = ()> {
+    /// Object writes and node commands, in their order.
+    pub steps: Vec<Step>,
+    pub status: S,
+    /// Each is published once, also if another pass comes first.
+    pub events: Vec<Notice>,
+    /// It is being deleted: nothing about it is news.
+    pub silent: bool,
+    /// When to plan again if nothing happens before.
+    pub requeue_after: Duration,
+    pub details: D,
+}
+
+/// Stored under another schema.
+pub struct Unreadable<'a> {
+    pub id: &'a ObjectId,
+    pub generation: Option<i64>,
+    pub deleting: bool,
+    pub error: &'a str,
+}

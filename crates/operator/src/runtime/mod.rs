@@ -1,0 +1,33 @@
+//! What every kind of ours needs, whatever it is: watches with a cache, one pass after the other for each object, writes in the
+//! background, status and Events. A kind says what it sees and what it plans ([`Kind`]); it is added by a line in `run`.
+//!
+//! One scope ([`Scope`]) is a namespace, or all of them.
+
+mod act;
+mod api_work;
+mod backoff;
+mod cache;
+mod controller;
+mod entry;
+mod kind;
+mod memories;
+mod object;
+mod publish;
+mod references;
+mod resources;
+mod scope;
+mod state;
+mod watch;
+
+pub use api_work::{IN_TROUBLE, Ticket};
+pub use cache::{Cache, Entry, ObjectName, Payload, Snapshot, Source};
+pub use controller::{AnyKind, register};
+pub use entry::{owner_of, pod as pod_entry};
+pub use kind::{Intent, Kind, Known, Unreadable};
+pub use memories::Memories;
+pub use object::{ObjectId, ObjectKey};
+pub use references::{Reference, ReferenceKey, References};
+pub use resources::{children, plain, pods, scoped};
+pub use scope::{Queues, Scope, ScopeSettings};
+pub use state::State;
+pub use watch::{Guarded, ours};

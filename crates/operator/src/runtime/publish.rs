@@ -1,0 +1,140 @@
+//! Publish: the only writer of status and Events. Writes when something differs, Events before the status they go with:
+//! a process that dies in between writes the same Event again, under the same name.
+
+use super::controller::Controller;
+use super::kind::Kind;
+use super::object::ObjectId;
+use api::names::MANAGER;
+use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams, PostParams};
+use planner::{Notice, notices, whole_second};
+use serde_json::json;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("the status of {kind} {name} could not be written")]
+    WriteStatus { kind: String, name: String, source: kube::Error },
+    #[error("an Event about {kind} {name} could not be written")]
+    WriteEvent { kind: String, name: String, source: kube::Error },
+}
+
+/// `previous` is the latest status there is.
+pub async fn publish<K: Kind>(
+    id: &ObjectId,
+    next: K::Status,
+    previous: Option<&K::Status>,
+    controller: &Controller<K>,
+) -> Result<(), Error> {
+    let now = whole_second(Timestamp::now());
+    for event in controller.states.of(id).unpublished {
+        tell(&event, id, now, controller).await?;
+        controller.states.change(id, |state| state.event_published(&event));
+    }
+    if previous == Some(&next) {
+        return Ok(());
+    }
+    let before = previous.map(K::conditions).unwrap_or_default();
+    for notice in notices(before, K::conditions(&next)) {
+        tell(&notice, id, now, controller).await?;
+    }
+    write(next, id, controller).await
+}
+
+async fn write<K: Kind>(status: K::Status, id: &ObjectId, controller: &Controller<K>) -> Result<(), Error> {
+    let resource = ApiResource::erase::<K::Object>(&());
+    let api: Api<DynamicObject> = Api::namespaced_with(controller.scope.client.clone(), &id.key.namespace, &resource);
+    let (name, kind) = (&id.key.name, id.key.kind.to_string());
+    let patch = json!({
+        "apiVersion": id.api_version, "kind": kind,
+        // Of a namesake made in the meantime nothing is known.
+        "metadata": { "name": name, "uid": id.uid },
+        "status": status,
+    });
+    controller.scope.metrics.write("apply", K::STATUS);
+    let written = api
+        .patch_status(name, &PatchParams::apply(MANAGER).force(), &Patch::Apply(&patch))
+        .await
+        .map_err(|source| Error::WriteStatus { kind, name: name.clone(), source })?;
+    let version = written.metadata.resource_version.unwrap_or_default();
+    controller.states.change(id, |state| state.published = Some((version, status)));
+    Ok(())
+}
+
+async fn tell<K: Kind>(
+    notice: &Notice,
+    id: &ObjectId,
+    now: Timestamp,
+    controller: &Controller<K>,
+) -> Result<(), Error> {
+    let (kind, name, namespace) = (&*id.key.kind, &id.key.name, &id.key.namespace);
+    tracing::info!(kind, name, namespace, reason = notice.reason, "{}", notice.message);
+    let api: Api<Event> = Api::namespaced(controller.scope.client.clone(), namespace);
+    let parameters = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
+    controller.scope.metrics.write("create", "Event");
+    match api.create(&parameters, &event(notice, id, now)).await {
+        Ok(_) => Ok(()),
+        // Published before this process was restarted.
+        Err(kube::Error::Api(answer)) if answer.code == 409 => Ok(()),
+        // The namespace is going away, and its Events with it.
+        Err(kube::Error::Api(answer)) if answer.code == 403 || answer.code == 404 => Ok(()),
+        Err(source) => Err(Error::WriteEvent { kind: kind.to_owned(), name: name.clone(), source }),
+    }
+}
+
+fn event(notice: &Notice, id: &ObjectId, now: Timestamp) -> Event {
+    Event {
+        metadata: ObjectMeta {
+            name: Some(event_name(notice, id)),
+            namespace: Some(id.key.namespace.clone()),
+            ..ObjectMeta::default()
+        },
+        type_: Some(if notice.warning { "Warning" } else { "Normal" }.to_owned()),
+        reason: Some(notice.reason.clone()),
+        message: Some(notice.message.clone()),
+        involved_object: reference(id),
+        first_timestamp: Some(Time(now)),
+        last_timestamp: Some(Time(now)),
+        count: Some(1),
+        source: Some(EventSource { component: Some(MANAGER.to_owned()), host: None }),
+        reporting_component: Some(MANAGER.to_owned()),
+        ..Event::default()
+    }
+}
+
+/// The same change of the same object has the same name, so that it is published once.
+fn event_name(notice: &Notice, id: &ObjectId) -> String {
+    let change = format!("{} {} {} {}", id.uid, notice.warning, notice.reason, notice.replaces);
+    format!("{}.{}", id.key.name, planner::digest(&change))
+}
+
+fn reference(id: &ObjectId) -> ObjectReference {
+    ObjectReference {
+        api_version: Some(id.api_version.to_string()),
+        kind: Some(id.key.kind.to_string()),
+        name: Some(id.key.name.clone()),
+        namespace: Some(id.key.namespace.clone()),
+        uid: Some(id.uid.clone()),
+        ..ObjectReference::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::ObjectKey;
+
+    fn started(about: &str, message: &str) -> String {
+        let notice =
+            Notice { warning: true, reason: "FailoverStarted".into(), message: message.into(), replaces: about.into() };
+        let key = ObjectKey::cluster("test", "poc");
+        event_name(&notice, &ObjectId { api_version: "valkey.io/v1alpha1".into(), key, uid: "uid".into() })
+    }
+
+    #[test]
+    fn a_second_failover_is_another_event_and_the_same_one_published_again_is_not() {
+        assert_ne!(started("failover-1", "a primary is down"), started("failover-2", "a primary is down"));
+        assert_eq!(started("failover-1", "after 9 ms"), started("failover-1", "after 12 ms"));
+    }
+}

@@ -1,0 +1,113 @@
+//! One scope: a namespace, or all of them. What all kinds in it share.
+
+use super::cache::Cache;
+use super::controller::AnyKind;
+use super::object::ObjectKey;
+use super::references::References;
+use super::watch;
+use crate::client::Clients;
+use crate::health::{Health, Stage};
+use crate::metrics::Metrics;
+use crate::stop::Stop;
+use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
+use futures::future::join_all;
+use kube::Client;
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+/// How often to say what is still waited for at the start.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+pub struct ScopeSettings {
+    pub clients: Clients,
+    /// None: all namespaces.
+    pub namespace: Option<String>,
+    pub metrics: Arc<Metrics>,
+    pub health: Arc<Health>,
+    pub resync: Duration,
+    pub kinds: Vec<Box<dyn AnyKind>>,
+}
+
+pub struct Scope {
+    pub client: Client,
+    pub watch_client: Client,
+    /// None: all namespaces.
+    pub namespace: Option<String>,
+    pub cache: Arc<Cache>,
+    pub queues: Queues,
+    pub references: References,
+    pub metrics: Arc<Metrics>,
+    pub resync: Duration,
+    health: Arc<Health>,
+}
+
+/// Who asks for passes, by kind.
+#[derive(Clone, Default)]
+pub struct Queues {
+    by_kind: Arc<RwLock<HashMap<String, UnboundedSender<ObjectKey>>>>,
+}
+
+impl Queues {
+    /// What is asked for of one kind.
+    pub fn open(&self, kind: &str) -> UnboundedReceiver<ObjectKey> {
+        let (sender, receiver) = unbounded();
+        self.by_kind.write().unwrap_or_else(PoisonError::into_inner).insert(kind.to_owned(), sender);
+        receiver
+    }
+
+    /// Asks for a pass over an object; of a kind that nobody works on, nothing comes of it.
+    pub fn wake(&self, key: &ObjectKey) {
+        let queues = self.by_kind.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(queue) = queues.get(&*key.kind) {
+            // The receiver ends only with the process.
+            let _ = queue.unbounded_send(key.clone());
+        }
+    }
+}
+
+impl Scope {
+    /// Works on the kinds until asked to stop. What is under way then is finished first.
+    pub async fn run(settings: ScopeSettings, stop: Stop) {
+        let queues = Queues::default();
+        let scope = Arc::new(Self {
+            references: References::new(settings.clients.watches.clone(), queues.clone()),
+            client: settings.clients.requests,
+            watch_client: settings.clients.watches,
+            namespace: settings.namespace,
+            cache: Arc::default(),
+            queues,
+            metrics: settings.metrics,
+            resync: settings.resync,
+            health: settings.health,
+        });
+        let controllers: Vec<_> = settings.kinds.into_iter().map(|kind| kind.start(&scope)).collect();
+        let watching = tokio::spawn(watch::run(scope.clone()));
+        tokio::select! {
+            () = scope.synchronize(&controllers) => {
+                join_all(controllers.into_iter().map(|controller| controller.work(stop.clone()))).await;
+            }
+            () = stop.clone().wished() => {}
+        }
+        watching.abort();
+    }
+
+    async fn synchronize(&self, controllers: &[Box<dyn super::controller::AnyController>]) {
+        let mut all = Box::pin(async {
+            self.cache.complete().await;
+            join_all(controllers.iter().map(|controller| controller.listed())).await;
+        });
+        while tokio::time::timeout(PATIENCE, &mut all).await.is_err() {
+            let mut missing: Vec<String> =
+                self.cache.missing().iter().map(|source| source.as_str().to_owned()).collect();
+            if missing.is_empty() {
+                missing.push("our own kinds".to_owned());
+            }
+            let missing = missing.join(", ");
+            tracing::warn!("still waiting for the first list of {missing}");
+            self.health.set(Stage::Synchronizing(format!("the first list of {missing}")));
+        }
+        self.health.listed();
+        tracing::info!(namespace = self.namespace.as_deref().unwrap_or("all"), "watching");
+    }
+}
