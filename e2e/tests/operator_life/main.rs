@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod absent;
+mod another_kind;
 mod crash;
 mod crash_in_change;
 mod crash_in_formation;
