@@ -250,10 +250,10 @@ fn scope(test: &Test, kind: GreetingKind) -> ScopeSettings {
 }
 
 async fn greeting_is_created(test: &Test, name: &str, text_from: &str) -> Result<()> {
-    let greeting = json!({"metadata": {"name": name}, "spec": {"textFrom": text_from}});
-    let greeting: Greeting = serde_json::from_value(greeting)?;
+    let metadata = json!({"name": name});
+    let greeting = json!({"apiVersion": "e2e.valkey.io/v1", "kind": "Greeting", "metadata": metadata, "spec": {"textFrom": text_from}});
     test.wait_for("the API server to know the new kind", cluster::PATIENCE, async || {
-        let made = test.api::<Greeting>().create(&Default::default(), &greeting).await;
+        let made = test.api::<Greeting>().patch(name, &PatchParams::apply("somebody"), &Patch::Apply(&greeting)).await;
         Ok(Verdict::when(made.is_ok(), || format!("{made:?}")))
     })
     .await
