@@ -13,7 +13,7 @@ use valkey::{
     testing::{ServerVersion, TestServer, free_port},
 };
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 #[derive(Debug, thiserror::Error)]
 pub enum TestingError {
@@ -51,7 +51,7 @@ pub async fn form(nodes: &[SocketAddr], primaries: usize) -> Result<(), TestingE
 }
 
 pub async fn connect(node: SocketAddr) -> Result<Connection, CallError> {
-    Connection::open(&Address::Tcp(node), Duration::from_secs(10)).await
+    Connection::open(&Address::Tcp(node), PATIENCE).await
 }
 
 /// Polls until it is true.

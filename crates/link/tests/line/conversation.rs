@@ -17,8 +17,6 @@ use link::{
 use std::{sync::atomic::Ordering, time::Duration};
 use tokio::time::timeout;
 
-const SECONDS: Duration = Duration::from_secs(5);
-
 async fn pair() -> Result<(Running, Connected)> {
     let installation = Installation::new()?;
     let running = Running::start(&installation).await?;
@@ -94,7 +92,7 @@ async fn a_sidecar_told_to_stay_carries_out_commands_until_the_job_is_done() -> 
     running.wakeups.wake("uid-of-orders-0");
     let session = running.session().await?;
     let uid = session.sidecar().pod.cluster_uid.clone();
-    let Outcome::Done(done) = session.command(fence(uid, 1), Action::Probe(Probe {}), SECONDS).await? else {
+    let Outcome::Done(done) = session.command(fence(uid, 1), Action::Probe(Probe {}), DEADLINE).await? else {
         anyhow::bail!("not done");
     };
     ensure!(done.changed && done.did == "noted it");
@@ -110,7 +108,7 @@ async fn a_command_ends_at_its_deadline_and_others_go_on_meanwhile() -> Result<(
     let session = running.session().await?;
     let uid = || sender(NAMESPACE, CLUSTER, "orders-0").cluster_uid;
     let hung = session.command(fence(uid(), 1), Action::Meet(Meet::default()), Duration::from_millis(700));
-    let quick = session.command(fence(uid(), 1), Action::Probe(Probe {}), SECONDS);
+    let quick = session.command(fence(uid(), 1), Action::Probe(Probe {}), DEADLINE);
     let (hung, quick) = timeout(DEADLINE, futures::future::join(hung, quick)).await?;
     ensure!(matches!(quick?, Outcome::Done(_)));
     let Outcome::Failed(failed) = hung? else { anyhow::bail!("it cannot have ended") };
@@ -124,7 +122,8 @@ async fn a_command_for_another_cluster_is_refused_by_the_sidecar() -> Result<()>
     running.received.stay_connected.store(true, Ordering::Relaxed);
     running.wakeups.wake("uid-of-orders-0");
     let session = running.session().await?;
-    let Outcome::Refused(refused) = session.command(fence("other".into(), 1), Action::Probe(Probe {}), SECONDS).await?
+    let Outcome::Refused(refused) =
+        session.command(fence("other".into(), 1), Action::Probe(Probe {}), DEADLINE).await?
     else {
         anyhow::bail!("it was obeyed");
     };

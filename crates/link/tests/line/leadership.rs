@@ -50,37 +50,32 @@ async fn a_follower_names_the_leader_and_is_not_asked_twice() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_change_of_leader_is_followed_within_seconds_there_and_back() -> Result<()> {
+async fn a_change_of_leader_is_followed_there_and_back() -> Result<()> {
     let installation = Installation::new()?;
     let one = replica(&installation, Leadership::Leader { epoch: 1 }).await?;
     let two = replica(&installation, follower(Some(one.address.to_string()))).await?;
     let sidecar = sidecar(&installation, &[&one, &two], &Disk::default())?;
     until("the first leader's heartbeat", || one.beats() == 1).await?;
-    let began = Instant::now();
     two.leadership.send_replace(Leadership::Leader { epoch: 2 });
     one.leadership.send_replace(follower(Some(two.address.to_string())));
     until("the second leader's heartbeat", || two.beats() == 1).await?;
     one.leadership.send_replace(Leadership::Leader { epoch: 3 });
     two.leadership.send_replace(follower(None));
     until("the first again", || one.beats() == 2).await?;
-    ensure!(began.elapsed() < Duration::from_secs(10), "two changes took {:?}", began.elapsed());
     until("the leader's reply", || sidecar.state.borrow().epoch == 3).await?;
     Ok(())
 }
 
 #[tokio::test]
-async fn a_leader_that_dies_is_replaced_within_seconds() -> Result<()> {
+async fn a_leader_that_dies_is_replaced() -> Result<()> {
     let installation = Installation::new()?;
     let one = replica(&installation, Leadership::Leader { epoch: 1 }).await?;
     let two = replica(&installation, follower(Some(one.address.to_string()))).await?;
     let _sidecar = sidecar(&installation, &[&one, &two], &Disk::default())?;
     until("the first leader's heartbeat", || one.beats() == 1).await?;
-    let began = Instant::now();
     one.stop().await?;
     two.leadership.send_replace(Leadership::Leader { epoch: 2 });
-    until("the second leader's heartbeat", || two.beats() == 1).await?;
-    ensure!(began.elapsed() < Duration::from_secs(10), "it took {:?}", began.elapsed());
-    Ok(())
+    until("the second leader's heartbeat", || two.beats() == 1).await
 }
 
 #[tokio::test]
@@ -120,12 +115,16 @@ async fn while_nobody_leads_a_sidecar_asks_as_often_at_the_end_as_at_the_beginni
     let other = replica(&installation, follower(None)).await?;
     let sidecar = sidecar(&installation, &[&other], &Disk::default())?;
     let mut state = sidecar.state.clone();
-    let began = Instant::now();
-    // Every attempt ends with a word on why there is no line. With a back-off that grows, twelve take half a minute.
+    let mut pauses = Vec::new();
+    // Every attempt ends with a word on why there is no line.
     for _ in 0..12 {
+        let before = Instant::now();
         state.changed().await?;
+        pauses.push(before.elapsed());
     }
-    ensure!(began.elapsed() < Duration::from_secs(15), "twelve questions took {:?}", began.elapsed());
+    // A busy machine makes single pauses longer; a back-off that grows, all of the last ones.
+    let (first, last) = (pauses[..4].iter().max(), pauses[8..].iter().min());
+    ensure!(last <= first, "{pauses:?}");
     other.leadership.send_replace(Leadership::Leader { epoch: 2 });
     until("the leader's heartbeat", || other.beats() == 1).await
 }

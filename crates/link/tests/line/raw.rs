@@ -1,6 +1,6 @@
 //! A client of the tests' own, which does what the real one never would.
 
-use crate::{certificates::Identity, sidecar::sender};
+use crate::{certificates::Identity, operator::DEADLINE, sidecar::sender};
 use anyhow::{Context, Result};
 use http::Request as HttpRequest;
 use hyper::{body::Incoming, client::conn::http2};
@@ -13,7 +13,7 @@ use rustls::{
     pki_types::{CertificateDer, ServerName, UnixTime},
     version::TLS13,
 };
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc};
 use tokio::{net::TcpStream, time::timeout};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 use tonic::{Request, Response, Status, body::Body};
@@ -117,7 +117,7 @@ pub async fn attempt(address: SocketAddr, identity: Option<Identity>) -> Result<
         let token = format!("{NAMESPACE}/{CLUSTER}/orders-0");
         Ok::<_, anyhow::Error>(client.heartbeat(beat(sender(NAMESPACE, CLUSTER, "orders-0"), Some(&token))?).await?)
     };
-    timeout(Duration::from_secs(10), attempt).await.context("neither an answer nor a refusal came")?
+    timeout(DEADLINE, attempt).await.context("neither an answer nor a refusal came")?
 }
 
 pub fn code(result: &Result<Response<HeartbeatReply>, Status>) -> Option<tonic::Code> {

@@ -12,7 +12,7 @@ use link::{
     server::Leadership,
 };
 use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, KeyUsagePurpose};
-use std::{sync::atomic::Ordering, time::Duration};
+use std::sync::atomic::Ordering;
 use tokio::{io::AsyncWriteExt, net::TcpStream};
 use tonic::Code;
 
@@ -223,11 +223,11 @@ async fn a_replayed_command_with_a_lower_epoch_is_refused_by_the_sidecar_even_af
         let sidecar = Connected::start(vec![running.address.to_string()], credentials, "orders-0", &disk)?;
         let session = running.session().await?;
         if lives == 1 {
-            let done = session.command(fence(5, 1), probe(), Duration::from_secs(5)).await?;
+            let done = session.command(fence(5, 1), probe(), DEADLINE).await?;
             ensure!(matches!(done, Outcome::Done(_)), "{done:?}");
             sidecar.node.executed.lock().unwrap().clear();
         }
-        let Outcome::Refused(refused) = session.command(fence(4, 2), probe(), Duration::from_secs(5)).await? else {
+        let Outcome::Refused(refused) = session.command(fence(4, 2), probe(), DEADLINE).await? else {
             anyhow::bail!("the lower epoch was obeyed in life {lives}");
         };
         ensure!(refused.reason() == RefusedReason::StaleEpoch && refused.highest_epoch == 5, "{refused:?}");

@@ -2,7 +2,7 @@
 
 use crate::{
     certificates::{CLUSTER, Installation, NAMESPACE},
-    operator::{Running, until},
+    operator::{DEADLINE, Running, until},
     sidecar::{Connected, Disk},
 };
 use anyhow::{Result, ensure};
@@ -110,7 +110,7 @@ async fn an_open_job_postpones_the_change() -> Result<()> {
         step_version: 1,
         epoch: 1,
     };
-    let done = session.command(fence, Action::Probe(Probe {}), Duration::from_secs(5)).await?;
+    let done = session.command(fence, Action::Probe(Probe {}), DEADLINE).await?;
     ensure!(matches!(done, Outcome::Done(_)));
     running.received.stay_connected.store(false, Ordering::Relaxed);
     session.finish("job".into()).await;

@@ -1,6 +1,6 @@
 //! Six pods in three shards: pod n+3 replicates pod n.
 
-use crate::pod::{Pod, eventually};
+use crate::pod::{DEADLINE, Pod, eventually};
 use std::time::{Duration, Instant};
 use valkey::{
     Connection,
@@ -12,9 +12,6 @@ const SLOTS: [(u16, u16); SHARDS] = [(0, 5460), (5461, 10922), (10923, 16383)];
 /// Hash tags in the slots of each shard.
 const TAGS: [&str; SHARDS] = ["06S", "1", "0"];
 pub const KEYS: usize = 300;
-/// Longer than an election after the node timeout of five seconds.
-const ELECTION: Duration = Duration::from_secs(40);
-
 pub struct Cluster {
     pub pods: Vec<Pod>,
 }
@@ -65,7 +62,7 @@ impl Cluster {
     /// Ready, and aware of all slots: a replica that has not heard of its primary's would be voted for and serve none.
     pub async fn wait_healthy(&self) {
         for pod in &self.pods {
-            within(ELECTION, "every pod is ready and knows all slots", || async {
+            eventually("every pod is ready and knows all slots", || async {
                 pod.get("/valkey/readiness").status == 200
                     && pod.connect().await.cluster_info().await.unwrap().slots_assigned == 16384
             })
@@ -88,7 +85,7 @@ impl Cluster {
     }
 
     pub async fn wait_role(&self, pod: usize, primary: bool) {
-        let until = Instant::now() + ELECTION;
+        let until = Instant::now() + DEADLINE;
         while self.role(pod).await != Some(primary) {
             assert!(Instant::now() < until, "pod {pod} is not primary={primary}:\n{}", self.logs());
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -127,13 +124,5 @@ pub async fn keys(pod: &Pod) -> usize {
     match try_connect(pod).await {
         Some(mut connection) => connection.database_size().await.map_or(0, |keys| keys.try_into().unwrap()),
         None => 0,
-    }
-}
-
-pub async fn within<F: Future<Output = bool>>(deadline: Duration, what: &str, mut reached: impl FnMut() -> F) {
-    let until = Instant::now() + deadline;
-    while !reached().await {
-        assert!(Instant::now() < until, "not within {deadline:?}: {what}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }

@@ -1,8 +1,8 @@
 //! The gate itself: readers that die, a sidecar that dies, CONFIG REWRITE, a pod that stops while it waits.
 
 use crate::{
-    cluster::{Cluster, SHARDS, try_connect, within},
-    pod::{Pod, eventually},
+    cluster::{Cluster, SHARDS, try_connect},
+    pod::{DEADLINE, Pod, eventually},
 };
 use std::{fs, os::unix::fs::FileTypeExt, time::Duration};
 use valkey::testing::{BOTH_VERSIONS, ServerVersion};
@@ -56,7 +56,7 @@ async fn a_pod_that_stops_does_not_wait_for_a_valkey_that_hears_no_signal() {
     let answer = cluster.pods[0].get("/valkey/pre-stop");
     assert_eq!(answer.status, 200);
     let pod = &mut cluster.pods[0];
-    let until = std::time::Instant::now() + Duration::from_secs(3);
+    let until = std::time::Instant::now() + DEADLINE;
     while pod.server().ended().unwrap().is_none() {
         assert!(std::time::Instant::now() < until, "{}", pod.log());
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -88,9 +88,9 @@ async fn config_rewrite_is_answered_and_the_next_start_is_still_guarded() {
     for version in BOTH_VERSIONS {
         let mut pod = Pod::settled(version, &[("hz", "20")]);
         let mut connection = pod.connect().await;
-        let rewrite = tokio::time::timeout(Duration::from_secs(5), connection.call(&["CONFIG", "REWRITE"])).await;
+        let rewrite = tokio::time::timeout(DEADLINE, connection.call(&["CONFIG", "REWRITE"])).await;
         assert_eq!(rewrite.unwrap().unwrap().into_text(), "OK");
-        within(Duration::from_secs(5), "the FIFO is back", || async { is_fifo(&pod) }).await;
+        eventually("the FIFO is back", || async { is_fifo(&pod) }).await;
         pod.server().kill().unwrap();
         pod.start_server();
         pod.wait_settled();

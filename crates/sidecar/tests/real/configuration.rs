@@ -1,7 +1,6 @@
 //! valkey.conf: real servers start with it and have what was asked.
 
 use crate::pod::{Pod, config};
-use std::time::Duration;
 use valkey::testing::{BOTH_VERSIONS, ServerVersion};
 
 /// What a spec with everything set turns into; the last two are known to 9.1 only and to 8.1 only.
@@ -125,5 +124,4 @@ fn settings_that_cannot_be_used_hold_valkey_back_and_say_why() {
     assert_eq!((pod.get("/healthz").status, pod.conf().as_str()), (503, ""));
     pod.set(&[]);
     pod.wait_for("good settings are taken", |pod| pod.get("/healthz").status == 200);
-    assert!(pod.get("/healthz").took < Duration::from_millis(500));
 }

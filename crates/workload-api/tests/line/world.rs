@@ -11,7 +11,8 @@ use workload_api::{
 };
 
 pub const HOUR: Duration = Duration::from_secs(3600);
-pub const DEADLINE: Duration = Duration::from_secs(20);
+/// It costs only a test that fails.
+pub const DEADLINE: Duration = Duration::from_secs(120);
 pub const NAMESPACE: &str = "team-a";
 pub const CLUSTER: &str = "orders";
 pub const OPERATOR: &str = "spiffe://valkey-system/valkey-operator";

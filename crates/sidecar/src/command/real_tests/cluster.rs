@@ -26,7 +26,8 @@ const PARAMETERS: [&str; 10] = [
     "--save",
     "",
 ];
-pub const DEADLINE: Duration = Duration::from_secs(20);
+/// It costs only a test that fails.
+pub const DEADLINE: Duration = Duration::from_secs(120);
 pub const SLOTS: [(u32, u32); 3] = [(0, 5460), (5461, 10922), (10923, 16383)];
 
 pub struct Node {

