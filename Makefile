@@ -10,19 +10,13 @@ TOOLS := $(CACHE)/tools
 CARGO_DENY_VERSION := 0.20.2
 DENY := $(TOOLS)/cargo-deny-$(CARGO_DENY_VERSION)/bin/cargo-deny
 
-# Images that tests and demos run on the testbed.
+# Images that demos run on the testbed.
 TEST_IMAGES := valkey-8.1 valkey-9.1 exporter
-# Tests use a testbed of their own, so that a running demo is not disturbed.
-TEST_TESTBED := test
+# Everything but what ships is compiled by builds of the whole workspace: they agree on features, so each crate is compiled once.
+BUILD := cargo build --workspace
+RUNNER := $(TARGET)/debug/test-runner
 
 SCRIPTS := images/build images/test images/fetch-valkey charts/generate charts/find-helm charts/test e2e/install-operator bench/memory bench/orchestration bench/lib.sh
-SKIPPED := $(TARGET)/e2e-skipped.txt
-# The tests mostly wait, so more of them run at once than there are cores; those with clusters under load are fewer at a time.
-# A suite that fails keeps none of the others from telling what they found.
-E2E_SUITES = failed=0; \
-	cargo test -p e2e --no-fail-fast --lib --test cluster --test identity --test lifecycle --test line --test operator_life --test testbed \
-	-- --test-threads=6 || failed=1; cargo test -p e2e --test orchestration -- --test-threads=3 || failed=1; \
-	[ ! -s $(SKIPPED) ] || cat $(SKIPPED); [ $$failed = 0 ]
 # Errors say themselves where they come from; where a failed test was called from says nothing, in sixty lines.
 export RUST_LIB_BACKTRACE ?= 0
 
@@ -50,43 +44,30 @@ demo-down: testbed-down ## Take the demo down
 kubeconfig: testbed-build ## Print the path of the running testbed's kubeconfig
 	@$(TESTBED) kubeconfig
 
-.PHONY: test test-unit test-images test-chart test-install test-e2e
-test: test-unit test-images test-chart test-install test-e2e ## Run all tests, the fast ones first
+.PHONY: test test-long test-unit test-images test-chart test-install test-e2e runner
+test: runner ## Run all tests; the account at the end names what failed and where its evidence is
+	@$(RUNNER)
 
-test-unit: tools ## Run the tests that need no cluster; some start real Valkey servers
-	@images/fetch-valkey >/dev/null
-	cargo test --workspace --exclude e2e
+test-long: runner ## Run what only repeats: every version of Valkey everywhere, thousands of histories, soaks
+	@$(RUNNER) --long
 
-test-images: tools ## Build the images and check them
-	images/build pause $(TEST_IMAGES)
-	images/test
+test-unit: runner ## Run the tests that need no cluster; some start real Valkey servers
+	@$(RUNNER) unit
 
-test-chart: testbed-build ## Check the chart and what is made from it, without a cluster
-	@$(TESTBED) part helm >/dev/null
-	charts/test
+test-images: runner ## Build the images and check them
+	@$(RUNNER) images
 
-test-install: testbed-build ## Install, upgrade and uninstall the chart for real, on a small testbed of its own
-	@export TESTBED_NAME=chart; trap '$(TESTBED) down' EXIT; \
-	$(TESTBED) up --nodes 1 --with helm; \
-	IMAGE_PROFILE=quick images/build operator sidecar valkey-9.1 exporter | cut -d' ' -f2 | xargs $(TESTBED) load; \
-	export KUBECONFIG=$$($(TESTBED) kubeconfig); PATH=$$(dirname $$KUBECONFIG)/bin:$$PATH; \
-	charts/test --kubeconfig $$KUBECONFIG --with-images
+test-chart: runner ## Check the chart and what is made from it, without a cluster
+	@$(RUNNER) chart
 
-# With E2E_EXTERNAL=1 and KUBECONFIG the suites run on that cluster and no testbed is started.
-test-e2e: testbed-build ## Run the end-to-end tests on a testbed of their own, or on KUBECONFIG with E2E_EXTERNAL=1
-	cargo test -p e2e --no-run
-	@rm -f $(SKIPPED)
-ifeq ($(E2E_EXTERNAL),1)
-	e2e/install-operator
-	@$(E2E_SUITES)
-else
-	@export TESTBED_NAME=$(TEST_TESTBED); \
-	[ -n "$${E2E_KEEP:-}" ] || trap '$(TESTBED) down' EXIT; \
-	$(TESTBED) up --with helm; \
-	IMAGE_PROFILE=quick images/build $(TEST_IMAGES) sidecar-older | cut -d' ' -f2 | xargs $(TESTBED) load; \
-	e2e/install-operator; \
-	$(E2E_SUITES)
-endif
+test-install: runner ## The same, and install, upgrade and uninstall it for real on a small testbed of its own
+	@$(RUNNER) install
+
+test-e2e: runner ## Run the end-to-end tests on testbeds of their own, or on KUBECONFIG with E2E_EXTERNAL=1
+	@$(RUNNER) e2e
+
+runner: testbed-build
+	@$(BUILD) --bin test-runner
 
 .PHONY: build images lint fmt generate
 build: ## Compile the programs for release
@@ -126,7 +107,7 @@ tools: testbed-build
 	@$(TESTBED) tools
 
 testbed-build:
-	@cargo build -p testbed -p testbed-agent
+	@$(BUILD) --bin testbed --bin testbed-agent
 
 testbed-up: testbed-build ## Start a real three-node Kubernetes on this machine
 	@$(TESTBED) up --with helm

@@ -17,13 +17,15 @@ program_prepare() { # image
     [[ -f $binary_override ]] || die "--binary: there is no file $binary_override"
     return
   fi
-  local crate options=()
+  local crate options
   crate=$(program_of "$name")
   [[ -f $repo/crates/$crate/Cargo.toml ]] || die "$name: there is no crate crates/$crate; give a binary with --binary"
-  [[ $name != *-older ]] || options=(--features older)
+  options=(--profile "$profile")
+  # What ships has only the features it asks for. For tests both are compiled together, so that they share their dependencies.
+  if [[ $profile == quick ]]; then options+=(-p operator -p sidecar); else options+=(-p "$crate"); fi
+  [[ $name != *-older ]] || options+=(--features "$crate/older")
   progress "$name" "compiling"
-  (cd "$repo" && cargo build --quiet --profile "$profile" -p "$crate" "${options[@]}" >&2) ||
-    die "$name: cargo build --profile $profile -p $crate ${options[*]} failed; the compiler's messages are above"
+  (cd "$repo" && cargo build --quiet "${options[@]}" >&2) || die "$name: cargo build ${options[*]} failed; the compiler's messages are above"
   # Both builds leave their binary in one place, and the next one replaces it.
   [[ $name == "$crate" ]] || cp "$(program_binary "$crate")" "$(program_binary "$name")"
 }

@@ -1,0 +1,133 @@
+//! What there is to run, and where: the stages of `make test` and of `make test-long`, beside each other as far as they can be. IO.
+
+use crate::{
+    end_to_end,
+    needs::{self, Needs},
+    outcome::{Outcome, Verdict},
+    pool::{Job, Pool, prepare},
+    script,
+    session::Session,
+    suites::{self, Case},
+    testbed::{self, Testbed},
+};
+use clap::ValueEnum;
+use futures::future::OptionFuture;
+use std::time::Instant;
+use tokio::process::Command;
+
+/// Tests that start servers mostly wait for them, so more run at once than there are cores.
+const UNIT_SLOTS: u32 = 6;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Stage {
+    /// Tests without a cluster; some start real Valkey servers
+    Unit,
+    /// The container images
+    Images,
+    /// The chart and what is made from it, without a cluster
+    Chart,
+    /// As chart, and the chart installed, upgraded and uninstalled on a small testbed
+    Install,
+    /// The end-to-end tests, on testbeds of their own or on KUBECONFIG with E2E_EXTERNAL=1
+    E2e,
+    /// Thousands of random histories of the simulation; for --long
+    Histories,
+}
+
+pub const USUAL: [Stage; 4] = [Stage::Unit, Stage::Images, Stage::Install, Stage::E2e];
+pub const LONG: [Stage; 3] = [Stage::Unit, Stage::E2e, Stage::Histories];
+
+/// Scripts that `make test-long` runs one after the other when all else is done; each needs a stage of its own.
+const LONG_SCRIPTS: [(Stage, &str, &str); 1] =
+    [(Stage::Histories, "histories", "PROPTEST_CASES=3000 cargo test --release -p simulation --test properties")];
+
+pub async fn run(session: &Session, stages: &[Stage], long: bool) {
+    let on = |stage| stages.contains(&stage);
+    let local = !(end_to_end::is_external() && stages == [Stage::E2e]);
+    let (_, cases) = tokio::join!(
+        OptionFuture::from(local.then(|| machine(session))),
+        OptionFuture::from((on(Stage::Unit) || on(Stage::E2e)).then(|| compile(session))),
+    );
+    let chosen = needs::of(choose(session, cases.unwrap_or_default(), long)).await;
+    let (scenarios, plain) = chosen.into_iter().partition(|(_, needs)| *needs != Needs::Nothing);
+    tokio::join!(
+        OptionFuture::from(on(Stage::Unit).then(|| unit(session, plain))),
+        OptionFuture::from(on(Stage::Images).then(|| images(session))),
+        OptionFuture::from(on(Stage::Chart).then(|| chart(session))),
+        OptionFuture::from(on(Stage::Install).then(|| install(session))),
+        OptionFuture::from(on(Stage::E2e).then(|| end_to_end::run(session, scenarios))),
+    );
+    for (_, name, line) in LONG_SCRIPTS.into_iter().filter(|(stage, ..)| on(*stage)) {
+        let mut command = Command::new("bash");
+        command.args(["-c", line]);
+        script::run(session, name, name, command).await;
+    }
+}
+
+/// Tools of Debian and Helm, which scripts call, and Valkey servers that run on this machine.
+async fn machine(session: &Session) {
+    prepare(session, "machine", "tools of this machine", driver(session, &["tools"])).await;
+    prepare(session, "machine", "Helm", driver(session, &["part", "helm"])).await;
+    prepare(session, "machine", "Valkey servers for tests", Command::new("images/fetch-valkey")).await;
+}
+
+fn driver(session: &Session, arguments: &[&str]) -> Command {
+    let mut command = Command::new(testbed::driver(session));
+    command.args(arguments);
+    command
+}
+
+/// Whatever compiled is given, whatever did not is a failure.
+async fn compile(session: &Session) -> Vec<Case> {
+    session.say("compile");
+    let began = Instant::now();
+    let (cases, ended) = suites::compile(session).await;
+    if let Err(reason) = ended {
+        let (verdict, log) = (Verdict::Failed(reason), Some(session.log_of("compile")));
+        session.record(
+            "compile",
+            Outcome { name: "compile".to_owned(), verdict, took: began.elapsed(), log, evidence: None },
+        );
+    }
+    session.say(&format!("compiled in {} s: {} tests", began.elapsed().as_secs(), cases.len()));
+    cases
+}
+
+/// Those for `make test-long` wait for it, and nothing else runs there.
+fn choose(session: &Session, cases: Vec<Case>, long: bool) -> Vec<Case> {
+    let (chosen, left): (Vec<_>, Vec<_>) = cases.into_iter().partition(|case| case.long == long);
+    if !long {
+        left.iter().for_each(|case| session.skip("long", &case.name(), "because `make test-long` runs it"));
+    }
+    chosen
+}
+
+async fn unit(session: &Session, cases: Vec<(Case, Needs)>) {
+    session.expect("unit", cases.len());
+    let pool = Pool { part: "unit", slots: UNIT_SLOTS, variables: Vec::new() };
+    pool.run(session, cases.into_iter().map(|(case, _)| Job { case, slots: 1 }).collect()).await;
+    session.say("unit tests are done");
+}
+
+async fn images(session: &Session) {
+    let mut build = Command::new("images/build");
+    build.args(["pause", "valkey-8.1", "valkey-9.1", "exporter"]);
+    if prepare(session, "images", "build the images", build).await {
+        script::run(session, "images", "images/test", Command::new("images/test")).await;
+    }
+}
+
+async fn chart(session: &Session) {
+    script::run(session, "chart", "charts/test", Command::new("charts/test")).await;
+}
+
+/// The script wants a cluster that has nothing of ours.
+async fn install(session: &Session) {
+    let testbed = Testbed::named(session, "install", format!("{}-chart", testbed::base_name()));
+    if testbed.up(1, &["operator", "sidecar", "valkey-9.1", "exporter"]).await {
+        let mut command = Command::new("charts/test");
+        command.args(["--kubeconfig", &testbed.kubeconfig(), "--with-images"]).envs(testbed.tools());
+        script::run(session, "install", "charts/test", command).await;
+    }
+    testbed.down().await;
+}
