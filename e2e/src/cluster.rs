@@ -1,7 +1,11 @@
 //! A ValkeyCluster under test: make it small, change it, wait for what it says about itself, ask its nodes. IO; used by the suites of
 //! the product.
 
-use crate::{operator, process, ready, test::Test, verdict::Verdict};
+use crate::{
+    node, operator, process, ready,
+    test::{PATIENCE, Test},
+    verdict::Verdict,
+};
 use anyhow::{Context, Result, ensure};
 use api::{cluster::ValkeyCluster, names};
 use k8s_openapi::{
@@ -13,10 +17,8 @@ use kube::{
     api::{ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
-/// Long enough for pods to start while a dozen other tests start theirs on two cores.
-pub const PATIENCE: Duration = Duration::from_secs(120);
 pub const IMAGE: &str = "docker.io/valkey/valkey";
 
 /// A cluster in the test's namespace.
@@ -156,9 +158,7 @@ impl Cluster<'_> {
 /// Into its nodes.
 impl Cluster<'_> {
     pub async fn cli(&self, ordinal: u32, arguments: &[&str]) -> Result<String> {
-        let command: Vec<&str> = std::iter::once("valkey-cli").chain(arguments.iter().copied()).collect();
-        let output = self.test.exec_in(&self.pod(ordinal), names::container::VALKEY, &command).await?;
-        Ok(output.success()?.trim_end().to_owned())
+        node::ask(self.test, &self.pod(ordinal), arguments).await
     }
 
     /// The node's own id, which must outlive its pod.
@@ -169,9 +169,10 @@ impl Cluster<'_> {
     }
 
     pub async fn config(&self, ordinal: u32, parameters: &[&str]) -> Result<BTreeMap<String, String>> {
-        let arguments: Vec<&str> = ["--json", "config", "get"].iter().chain(parameters).copied().collect();
-        let answer = self.cli(ordinal, &arguments).await?;
-        serde_json::from_str(&answer).with_context(|| format!("CONFIG GET of {} answered {answer}", self.pod(ordinal)))
+        let command: Vec<&str> = ["config", "get"].iter().chain(parameters).copied().collect();
+        let answer = self.cli(ordinal, &command).await?;
+        let mut lines = answer.split('\n').map(|line| line.trim_end().to_owned());
+        Ok(std::iter::from_fn(|| Some((lines.next()?, lines.next()?))).collect())
     }
 
     /// Waits until every pod has these values.

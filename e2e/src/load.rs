@@ -2,7 +2,12 @@
 //! On the testbed this machine reaches pods and Services by their addresses; elsewhere it need not, so scenarios with load declare
 //! `.needs_testbed(load::REACH)`.
 
-use crate::{cluster::Cluster, measurement, test::Test, verdict::Verdict};
+use crate::{
+    cluster::Cluster,
+    measurement,
+    test::{PATIENCE, Test},
+    verdict::Verdict,
+};
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Service;
 use load::{Load, Options, Progress, Report};
@@ -13,7 +18,6 @@ const PORT: u16 = 6379;
 /// Enough to see every gap and every loss, little enough for two cores that do much else.
 const WRITERS: usize = 6;
 const RATE: u32 = 600;
-const PATIENCE: Duration = Duration::from_secs(120);
 /// A shard that acknowledged something within this time is not silent.
 const RECENT_MS: f64 = 250.0;
 
@@ -100,9 +104,7 @@ impl<'a> ClusterLoad<'a> {
 
 /// What loads in tests do unless said otherwise.
 pub fn options<S: Into<String>>(seeds: impl IntoIterator<Item = S>) -> Options {
-    let covered_within = Duration::from_secs(60);
-    let verified_within = Duration::from_secs(60);
-    Options { writers: WRITERS, rate: RATE, covered_within, verified_within, ..Options::to(seeds) }
+    Options { writers: WRITERS, rate: RATE, covered_within: PATIENCE, verified_within: PATIENCE, ..Options::to(seeds) }
 }
 
 /// `address:port` of a Service, which stays the same while pods come and go.

@@ -52,6 +52,7 @@ fn open(path: PathBuf) -> Result<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::test::PATIENCE;
     use std::{sync::mpsc, thread, time::Duration};
 
     fn taken_within(directory: &Path, sharing: Sharing, limit: Duration) -> bool {
@@ -65,7 +66,7 @@ mod tests {
     fn sharers_do_not_wait_for_each_other() {
         let directory = tempfile::tempdir().unwrap();
         let _first = take_blocking(directory.path(), Sharing::Shared).unwrap();
-        assert!(taken_within(directory.path(), Sharing::Shared, Duration::from_secs(5)));
+        assert!(taken_within(directory.path(), Sharing::Shared, PATIENCE));
     }
 
     #[test]
@@ -74,6 +75,6 @@ mod tests {
         let first = take_blocking(directory.path(), Sharing::Shared).unwrap();
         assert!(!taken_within(directory.path(), Sharing::Exclusive, Duration::from_millis(200)));
         drop(first);
-        assert!(taken_within(directory.path(), Sharing::Exclusive, Duration::from_secs(5)));
+        assert!(taken_within(directory.path(), Sharing::Exclusive, PATIENCE));
     }
 }

@@ -1,17 +1,14 @@
 //! Namespaces of the tests: how they are named (pure) and how they come and go. Called by `scenario`.
 
-use crate::verdict::Verdict;
 use crate::wait::wait_for_object;
+use crate::{test::PATIENCE, verdict::Verdict};
 use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use kube::{
     Api, Client,
     api::{DeleteParams, ObjectMeta, PostParams},
 };
-use std::{
-    hash::{BuildHasher, Hasher, RandomState},
-    time::Duration,
-};
+use std::hash::{BuildHasher, Hasher, RandomState};
 
 const LONGEST_LABEL: usize = 63;
 pub const TEST_LABEL: &str = "e2e.valkey.io/test";
@@ -52,7 +49,7 @@ pub async fn create(client: &Client, test: &str, pod_security: &str) -> Result<S
 pub async fn wait_for_service_account(client: &Client, namespace: &str) -> Result<()> {
     let api = Api::<ServiceAccount>::namespaced(client.clone(), namespace);
     let what = format!("the default service account of {namespace}");
-    wait_for_object(api, "default", &what, Duration::from_secs(30), |account| {
+    wait_for_object(api, "default", &what, PATIENCE, |account| {
         Verdict::when(account.is_some(), || "it does not exist; is the controller-manager running?".to_owned())
     })
     .await?;

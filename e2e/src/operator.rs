@@ -1,14 +1,17 @@
 //! The operator that the suites find installed: is it there, under which name does it write, and how it is stopped for a while. IO.
 
-use crate::{command, ready, test::Test, verdict::Verdict};
+use crate::{
+    command, ready,
+    test::{PATIENCE, Test},
+    verdict::Verdict,
+    wait::wait_for_object,
+};
 use anyhow::{Context, Result, bail};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
 use kube::Api;
-use std::time::Duration;
 
 pub const NAME: &str = "valkey-operator";
 const SELECTOR: &str = "app.kubernetes.io/component=operator,app.kubernetes.io/instance=valkey-operator";
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// `OPERATOR_NAMESPACE`, as `e2e/install-operator` reads it.
 pub fn namespace() -> String {
@@ -20,18 +23,21 @@ pub fn user() -> String {
     format!("system:serviceaccount:{}:{NAME}", namespace())
 }
 
-/// An error that names the remedy unless an operator is installed and available.
+/// An error that names the remedy unless an operator is installed; waits until it is available.
 pub async fn require(test: &Test) -> Result<()> {
     test.also_collect(&namespace());
     let deployments = Api::<Deployment>::namespaced(test.client(), &namespace());
     let found = deployments.get_opt(NAME).await.context("look for the operator")?;
-    let Some(deployment) = found else {
+    if found.is_none() {
         bail!("there is no operator in namespace {}: install it with e2e/install-operator", namespace());
-    };
-    let available = deployment.status.and_then(|status| status.available_replicas).unwrap_or_default();
-    if available == 0 {
-        bail!("the operator in namespace {} is not running: start it with e2e/install-operator", namespace());
     }
+    let what = "the operator to be available; if nobody started it, e2e/install-operator does";
+    wait_for_object(deployments, NAME, what, PATIENCE, |deployment| {
+        let status = deployment.and_then(|deployment| deployment.status.as_ref());
+        let available = status.and_then(|status| status.available_replicas).unwrap_or_default();
+        Verdict::when(available > 0, || "no pod of it is".to_owned())
+    })
+    .await?;
     Ok(())
 }
 

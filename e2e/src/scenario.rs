@@ -2,7 +2,7 @@
 //! Every test function is a `Scenario::named("…").run(async |test| { … })`.
 
 use crate::{
-    collection,
+    collection, describe,
     environment::Environment,
     fault, interruption,
     lock::{self, Lock, Sharing},
@@ -20,7 +20,7 @@ use kube::Api;
 use std::{any::Any, panic::AssertUnwindSafe, sync::Mutex, time::Duration};
 
 /// Longer than any single wait, so that a wait which fails says itself what it waited for.
-const DEFAULT_TIMEOUT: Duration = Duration::from_secs(240);
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// What a test is called and what it needs.
 #[derive(Debug, Clone)]
@@ -30,6 +30,7 @@ pub struct Scenario {
     testbed_reason: Option<String>,
     breaks_nodes: bool,
     alone: bool,
+    heavy: bool,
     pod_security: String,
 }
 
@@ -43,6 +44,7 @@ impl Scenario {
             testbed_reason: None,
             breaks_nodes: false,
             alone: false,
+            heavy: false,
             pod_security,
         }
     }
@@ -70,6 +72,12 @@ impl Scenario {
         self.needs_testbed(reason)
     }
 
+    /// Keeps the machine busy all the time, as a cluster under load does: fewer such tests run beside each other.
+    pub fn heavy(mut self) -> Self {
+        self.heavy = true;
+        self
+    }
+
     /// The Pod Security level enforced in the test's namespace; `restricted` unless said otherwise.
     pub fn pod_security(mut self, level: &str) -> Self {
         self.pod_security = level.to_owned();
@@ -77,8 +85,19 @@ impl Scenario {
     }
 
     pub fn run(self, body: impl AsyncFnOnce(&Test) -> Result<()>) -> Result<()> {
+        if describe::is_asked() {
+            return describe::tell(self.needs());
+        }
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
         runtime.context("start the async runtime")?.block_on(Box::pin(self.conduct(body)))
+    }
+
+    fn needs(&self) -> &'static str {
+        match (self.breaks_nodes || self.alone, self.heavy) {
+            (true, _) => describe::ALONE,
+            (false, true) => describe::SHARED_HEAVY,
+            (false, false) => describe::SHARED,
+        }
     }
 
     async fn conduct(self, body: impl AsyncFnOnce(&Test) -> Result<()>) -> Result<()> {

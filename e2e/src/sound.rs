@@ -3,17 +3,15 @@
 
 use crate::{
     cluster::{self, Cluster},
+    test::PATIENCE,
     verdict::Verdict,
     view::{self, Line, Topology},
 };
 use anyhow::{Context, Result, ensure};
 use futures::future::try_join_all;
 use kube::ResourceExt;
-use std::time::Duration;
 
 const SLOTS: u32 = 16384;
-/// With the whole suite on two cores.
-const PATIENCE: Duration = Duration::from_secs(75);
 
 /// Waits until the cluster is whole, and gives its topology.
 pub async fn sound(cluster: &Cluster<'_>, primaries: usize, replicas: usize) -> Result<Topology> {

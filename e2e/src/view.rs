@@ -1,6 +1,6 @@
 //! CLUSTER NODES as one node answers it, and the same with pods instead of addresses. IO in `of` and `topology`.
 
-use crate::cluster::Cluster;
+use crate::{cluster::Cluster, node};
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
@@ -45,7 +45,7 @@ fn width(range: &str) -> Option<u32> {
 
 /// The view of one pod's node.
 pub async fn of(cluster: &Cluster<'_>, pod: &str) -> Result<Vec<Line>> {
-    let output = cluster.test.exec_in(pod, "valkey", &["valkey-cli", "cluster", "nodes"]).await?.success()?;
+    let output = node::ask(cluster.test, pod, &["cluster", "nodes"]).await?;
     let lines: Option<Vec<Line>> = output.lines().map(Line::parse).collect();
     lines.with_context(|| format!("CLUSTER NODES of {pod} answered {output}"))
 }

@@ -160,6 +160,7 @@ async fn first_met<T>(mut wait: Wait, verdicts: impl Stream<Item = Verdict<T>>) 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::test::PATIENCE;
 
     #[tokio::test]
     async fn a_timeout_carries_the_last_reason_not_the_first() {
@@ -178,7 +179,7 @@ mod tests {
     #[tokio::test]
     async fn an_error_while_looking_is_a_reason_and_the_wait_goes_on() {
         let mut looks = 0;
-        let value = wait_for("the third look", Duration::from_secs(5), async || {
+        let value = wait_for("the third look", PATIENCE, async || {
             looks += 1;
             if looks < 3 { anyhow::bail!("connection refused") } else { Ok(Verdict::Met(looks)) }
         })
@@ -196,11 +197,9 @@ mod tests {
 
     #[tokio::test]
     async fn hopeless_ends_the_wait_at_once() {
-        let started = Instant::now();
-        let error = wait_for::<()>("success", Duration::from_secs(60), async || Ok(Verdict::never("it failed")))
+        let error = wait_for::<()>("success", Duration::from_secs(3600), async || Ok(Verdict::never("it failed")))
             .await
             .unwrap_err();
         assert!(matches!(error, WaitError::Hopeless { .. }), "{error}");
-        assert!(started.elapsed() < Duration::from_secs(5));
     }
 }

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use api::{cluster::ValkeyCluster, names};
-use e2e::{Cluster, Scenario, Verdict, cluster};
+use e2e::{Cluster, Scenario, Verdict};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::api::ListParams;
 use serde_json::json;
@@ -17,7 +17,7 @@ fn a_deleted_cluster_takes_its_objects_along_and_leaves_the_data() -> Result<()>
         doomed.ready().await?;
         let id = doomed.node_id(0).await?;
         test.delete_and_wait::<ValkeyCluster>("doomed").await?;
-        test.wait_for("all objects of the cluster to be gone", cluster::PATIENCE, async || {
+        test.wait_for("all objects of the cluster to be gone", e2e::PATIENCE, async || {
             let left = test.kubectl(&["get", KINDS, "-l", &doomed.selector(), "-o", "name"]).await?.success()?;
             Ok(Verdict::when(left.is_empty(), || left))
         })

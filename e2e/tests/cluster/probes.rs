@@ -2,10 +2,10 @@
 
 use crate::hot_config::page;
 use anyhow::Result;
-use e2e::{Cluster, Scenario, Verdict, cluster::PATIENCE, measurement, process, ready};
+use e2e::{Cluster, PATIENCE, Scenario, Verdict, measurement, process, ready};
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 #[test]
 fn a_killed_valkey_comes_back_as_the_same_node() -> Result<()> {
@@ -49,7 +49,7 @@ fn a_killed_sidecar_comes_back_and_valkey_goes_on() -> Result<()> {
 #[test]
 fn a_hung_valkey_is_told_apart_killed_and_comes_back() -> Result<()> {
     let scenario = Scenario::named("a-hung-valkey-is-told-apart-killed-and-comes-back");
-    scenario.timeout(Duration::from_secs(180)).needs_testbed("it stops a process on a node").run(async |test| {
+    scenario.needs_testbed("it stops a process on a node").run(async |test| {
         let stuck = Cluster::create(test, "stuck", json!({})).await?;
         stuck.ready().await?;
         let id = stuck.node_id(0).await?;

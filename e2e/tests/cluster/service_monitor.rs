@@ -1,7 +1,7 @@
 //! A ServiceMonitor where the Prometheus operator's kinds are missing at first: said, and made as soon as they are there.
 
 use anyhow::{Context, Result};
-use e2e::{Cluster, Scenario, Test, Verdict, cluster, measurement};
+use e2e::{Cluster, Scenario, Test, Verdict, measurement};
 use kube::{
     Api,
     api::{ApiResource, DynamicObject, GroupVersionKind},
@@ -52,7 +52,7 @@ async fn monitor(test: &Test, wanted: bool) -> Result<Option<DynamicObject>> {
     let kind = GroupVersionKind::gvk("monitoring.coreos.com", "v1", "ServiceMonitor");
     let resource = ApiResource::from_gvk_with_plural(&kind, "servicemonitors");
     let monitors = Api::<DynamicObject>::namespaced_with(test.client(), &test.namespace, &resource);
-    test.wait_for(&format!("the ServiceMonitor to be there: {wanted}"), cluster::PATIENCE, async || {
+    test.wait_for(&format!("the ServiceMonitor to be there: {wanted}"), e2e::PATIENCE, async || {
         let found = monitors.get_opt("watched").await?;
         Ok(if found.is_some() == wanted { Verdict::Met(found) } else { Verdict::not_yet("not so") })
     })

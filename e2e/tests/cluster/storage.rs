@@ -36,7 +36,7 @@ async fn written_to_the_first(kept: &Cluster<'_>) -> Result<String> {
 
 async fn serves(kept: &Cluster<'_>) -> Result<()> {
     kept.test
-        .wait_for("the node to serve", cluster::PATIENCE, async || {
+        .wait_for("the node to serve", e2e::PATIENCE, async || {
             let info = kept.cli(0, &["cluster", "info"]).await?;
             Ok(Verdict::when(info.contains("cluster_state:ok"), || info))
         })
@@ -54,7 +54,7 @@ fn volumes_grow_under_running_pods_and_never_shrink() -> Result<()> {
         test.wait_for_list::<PersistentVolumeClaim, _>(
             &grown.selector(),
             "all claims to have 400Mi",
-            cluster::PATIENCE,
+            e2e::PATIENCE,
             |claims| {
                 let sizes: Vec<_> = claims.iter().map(capacity).collect();
                 Verdict::when(sizes.len() == 3 && sizes.iter().all(|size| size == "400Mi"), || format!("{sizes:?}"))
@@ -66,7 +66,7 @@ fn volumes_grow_under_running_pods_and_never_shrink() -> Result<()> {
             let large = size_of(&grown, ordinal).await?;
             assert!(large >= small + 90, "pod {ordinal} had {small} MiB and has {large}");
         }
-        test.wait_for_object::<StatefulSet, _>("grown", "the template to follow", cluster::PATIENCE, |stateful_set| {
+        test.wait_for_object::<StatefulSet, _>("grown", "the template to follow", e2e::PATIENCE, |stateful_set| {
             let size = stateful_set.and_then(template_size);
             Verdict::when(size.as_deref() == Some("400Mi"), || format!("it says {size:?}"))
         })

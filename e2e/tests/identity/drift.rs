@@ -3,13 +3,10 @@
 use crate::stored::{binding, bundle};
 use anyhow::Result;
 use api::certificates::{ValkeyCertificateBinding, ValkeyCertificateBundle, names};
-use e2e::{Cluster, Scenario, Verdict};
+use e2e::{Cluster, PATIENCE, Scenario, Verdict};
 use kube::ResourceExt;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
-use std::time::Duration;
-
-const AT_ONCE: Duration = Duration::from_secs(10);
 
 #[test]
 fn a_changed_bundle_is_put_right_and_its_rotation_policy_is_the_users() -> Result<()> {
@@ -19,7 +16,7 @@ fn a_changed_bundle_is_put_right_and_its_rotation_policy_is_the_users() -> Resul
         let wish = json!({ "spec": { "caRef": "another", "rotationPolicy": { "autoRotate": false } } });
         let api = test.api::<ValkeyCertificateBundle>();
         api.patch(&names::bundle("poc"), &PatchParams::default(), &Patch::Merge(&wish)).await?;
-        test.wait_for("the bundle to be put right", AT_ONCE, async || {
+        test.wait_for("the bundle to be put right", PATIENCE, async || {
             let bundle = bundle(&poc).await?;
             let conditions = bundle.status.unwrap_or_default().conditions;
             let manual = conditions.iter().any(|condition| condition.reason == "RotationManual");
@@ -40,7 +37,7 @@ fn a_deleted_binding_is_back_at_once() -> Result<()> {
         let before = binding(&poc).await?;
         let api = test.api::<ValkeyCertificateBinding>();
         let _gone = api.delete(&names::binding("poc"), &DeleteParams::default()).await?;
-        test.wait_for("the binding to be back", AT_ONCE, async || {
+        test.wait_for("the binding to be back", PATIENCE, async || {
             let found = api.get_opt(&names::binding("poc")).await?;
             let back = found.as_ref().is_some_and(|found| found.uid() != before.uid());
             Ok(Verdict::when(back, || "it is not".to_owned()))

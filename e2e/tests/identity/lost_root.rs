@@ -1,11 +1,9 @@
 //! The root's Secrets are taken away: written back while anybody still knows the root, and replaced step by step when nobody does.
 
-use crate::stored::{
-    NOTICED, all_show, another_leaf, another_root, connected, delete_secret, leaf, operator_secrets, root,
-};
+use crate::stored::{all_show, another_leaf, another_root, connected, delete_secret, leaf, operator_secrets, root};
 use anyhow::Result;
 use api::certificates::names;
-use e2e::{Cluster, Scenario, Verdict, cluster, operator::StoppedOperator};
+use e2e::{Cluster, PATIENCE, Scenario, Verdict, cluster, operator::StoppedOperator};
 use serde_json::json;
 
 #[test]
@@ -18,7 +16,7 @@ fn lost_secrets_of_the_root_are_written_back() -> Result<()> {
         let api = operator_secrets(test);
         for name in [names::ROOT_SECRET, names::SIGNING_SECRET, names::OPERATOR_SECRET] {
             delete_secret(&api, name).await?;
-            test.wait_for(&format!("{name} to be back"), NOTICED, async || {
+            test.wait_for(&format!("{name} to be back"), PATIENCE, async || {
                 Ok(Verdict::when(api.get_opt(name).await?.is_some(), || "it is not there".to_owned()))
             })
             .await?;

@@ -73,7 +73,7 @@ fn a_good_root_takes_over_and_the_operators_takes_over_again() -> Result<()> {
 
 /// Of the roots that pods mount.
 async fn only_trusts(test: &Test, thumbprint: &str) -> Result<()> {
-    test.wait_for("the old root to be taken out of the pods' Secret", Duration::from_secs(30), async || {
+    test.wait_for("the old root to be taken out of the pods' Secret", e2e::PATIENCE, async || {
         let secret = test.api::<Secret>().get("poc-mtls").await?;
         let roots: Vec<String> =
             Bundle::from_pem(part(&secret, "ca.crt"))?.thumbprints().iter().map(ToString::to_string).collect();
@@ -125,7 +125,7 @@ async fn replace_default(test: &Test, certificate: &[u8], key: &[u8]) -> Result<
 
 async fn is_refused(test: &Test, certificate: &str, key: &str, reason: &str, before: &str) -> Result<()> {
     replace_default(test, certificate.as_bytes(), key.as_bytes()).await?;
-    test.wait_for(&format!("the refusal: {reason}"), crate::stored::NOTICED, async || {
+    test.wait_for(&format!("the refusal: {reason}"), e2e::PATIENCE, async || {
         let message = root_says(test, "OwnAuthorityRefused").await?;
         Ok(e2e::Verdict::when(message.contains(reason) && message.contains("stays in use"), || message.clone()))
     })

@@ -3,17 +3,13 @@
 use anyhow::{Context, Result, ensure};
 use api::certificates::{ValkeyCA, ValkeyCertificateBinding, ValkeyCertificateBundle, names};
 use api::names as common;
-use e2e::{Cluster, Test, Verdict, cluster, operator};
+use e2e::{Cluster, PATIENCE, Test, Verdict, cluster, operator};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::jiff::Timestamp;
 use kube::{Api, api::DeleteParams, api::Patch, api::PatchParams};
 use pki::{Bundle, StoredLeaf, identity, stored_leaf};
 use serde_json::json;
-use std::time::Duration;
-
-/// A lost Secret is found within half a minute; the rest is for a machine that runs other tests beside this one.
-pub const NOTICED: Duration = Duration::from_secs(60);
 
 pub fn part<'s>(secret: &'s Secret, key: &str) -> &'s [u8] {
     secret.data.as_ref().and_then(|data| data.get(key)).map(|value| value.0.as_slice()).unwrap_or_default()
@@ -36,7 +32,7 @@ pub async fn another_leaf(cluster: &Cluster<'_>, before: &StoredLeaf) -> Result<
     let what = format!("another leaf of {}", cluster.name);
     cluster
         .test
-        .wait_for(&what, NOTICED, async || {
+        .wait_for(&what, PATIENCE, async || {
             Ok(match leaf(cluster).await {
                 Ok(found) if found.thumbprint != before.thumbprint => Verdict::Met(found),
                 Ok(_) => Verdict::not_yet("it is the same"),
@@ -60,7 +56,7 @@ pub async fn all_show(cluster: &Cluster<'_>, leaf: &StoredLeaf, pods: usize) -> 
         (format!("{pods} sidecars of {} to show the newest leaf", cluster.name), format!("{pods}/{pods}"));
     cluster
         .test
-        .wait_for(&what, NOTICED, async || {
+        .wait_for(&what, PATIENCE, async || {
             let binding = binding(cluster).await?;
             let status = binding.status.unwrap_or_default();
             let active = binding.spec.active.first().context("nothing is active")?;
@@ -106,7 +102,7 @@ pub async fn want_root(test: &Test, secret: &str) -> Result<()> {
 
 /// Waits until exactly one root is trusted, and it is not that one.
 pub async fn another_root(test: &Test, before: &str) -> Result<String> {
-    test.wait_for("another root to be the only one", NOTICED, async || {
+    test.wait_for("another root to be the only one", PATIENCE, async || {
         let status = authorities(test).get(names::ROOT).await?.status.unwrap_or_default();
         let signs = status.thumbprint.clone().unwrap_or_default();
         let alone = status.trusted.len() == 1 && status.trusted[0].thumbprint == signs;
@@ -122,7 +118,7 @@ pub async fn another_root(test: &Test, before: &str) -> Result<String> {
 
 /// Waits until the condition Ready of the ValkeyCA has this reason; gives its message.
 pub async fn root_says(test: &Test, reason: &str) -> Result<String> {
-    test.wait_for(&format!("the ValkeyCA to say {reason}"), NOTICED, async || {
+    test.wait_for(&format!("the ValkeyCA to say {reason}"), PATIENCE, async || {
         let authority = authorities(test).get(names::ROOT).await?;
         let generation = authority.metadata.generation;
         let conditions = authority.status.map(|status| status.conditions).unwrap_or_default();

@@ -6,17 +6,15 @@ mod own;
 mod quiet;
 
 use anyhow::{Context, Result};
-use e2e::{Testbed, machine::Machine, objects, process, ready, wait_for_list, wait_for_object, workload};
+use e2e::{PATIENCE, Testbed, machine::Machine, objects, process, ready, wait_for_list, wait_for_object, workload};
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use kube::{
     Api, Client,
     api::{ObjectMeta, PostParams},
 };
 use own::{Own, Victims};
-use quiet::{alone, leaves_nothing};
-use std::time::Duration;
+use quiet::{alone, leaves_nothing, ours};
 
-pub const PATIENCE: Duration = Duration::from_secs(60);
 const MANIFEST: &str = "
 apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy
@@ -53,7 +51,10 @@ fn down_leaves_nothing_behind_and_works_twice() -> Result<()> {
         objects::apply(&client, "default", &workload::echo_service("writer")).await?;
         objects::apply(&client, "default", &workload::echo_pod_with_claim("writer", "data")).await?;
         pod_is_ready(&client, "writer").await?;
-        assert!(!Machine::snapshot()?.beyond(before).is_empty(), "the comparison sees nothing of a living testbed");
+        assert!(
+            !ours(Machine::snapshot()?.beyond(before)).is_empty(),
+            "the comparison sees nothing of a living testbed"
+        );
         own.down().await?;
         leaves_nothing(before).await?;
         own.down().await

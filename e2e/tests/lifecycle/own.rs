@@ -1,8 +1,7 @@
 //! A testbed of a test's own, and the ways to kill its processes at bad moments.
 
-use crate::PATIENCE;
 use anyhow::{Context, Result};
-use e2e::{Testbed, Verdict, collection, command, namespace, wait_for};
+use e2e::{PATIENCE, Testbed, Verdict, collection, command, namespace, wait_for};
 use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig},

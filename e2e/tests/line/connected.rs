@@ -2,11 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use api::cluster::{PodStatus, ValkeyCluster};
-use e2e::{Cluster, Test, Verdict, cluster, operator};
-use std::time::Duration;
-
-/// A connection after a change of leader: the sidecars' back-off, and a busy machine.
-pub const RETURN: Duration = Duration::from_secs(60);
+use e2e::{Cluster, PATIENCE, Test, Verdict, cluster, operator};
 
 /// Waits until all sidecars are connected, and checks what is said of each pod.
 pub async fn all_connected(cluster: &Cluster<'_>, pods: usize) -> Result<Vec<PodStatus>> {
@@ -38,7 +34,7 @@ pub async fn metric(test: &Test, pod: &str, name: &str) -> Result<f64> {
 /// Waits until this many sidecars are connected to that pod of the operator.
 pub async fn connections(test: &Test, pod: &str, at_least: usize) -> Result<()> {
     let what = format!("{at_least} connections to {pod}");
-    test.wait_for(&what, RETURN, async || {
+    test.wait_for(&what, PATIENCE, async || {
         let open = metric(test, pod, "line_connections ").await.unwrap_or_default();
         Ok(Verdict::when(open >= at_least as f64, || format!("{open} are open")))
     })

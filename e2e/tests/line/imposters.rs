@@ -18,13 +18,13 @@ use link::{
     contract::{HeartbeatRequest, Sender, answer::Outcome},
 };
 use serde_json::json;
-use std::{io, sync::Arc, time::Duration};
+use std::{io, sync::Arc};
 use tokio::sync::{mpsc, watch};
 use zeroize::Zeroizing;
 
 #[test]
 fn a_sidecar_cannot_speak_for_another_pod_or_cluster() -> Result<()> {
-    let scenario = Scenario::named("a-sidecar-cannot-speak-for-another").timeout(Duration::from_secs(240));
+    let scenario = Scenario::named("a-sidecar-cannot-speak-for-another");
     scenario.run(async |test| {
         let [victim, thief] =
             [Cluster::create(test, "victim", json!({})).await?, Cluster::create(test, "thief", json!({})).await?];

@@ -8,11 +8,11 @@ use e2e::{
     test::PATIENCE,
 };
 use serde_json::json;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 #[test]
 fn sidecars_follow_the_lead() -> Result<()> {
-    let scenario = Scenario::named("sidecars-follow-the-lead").timeout(Duration::from_secs(240));
+    let scenario = Scenario::named("sidecars-follow-the-lead");
     scenario.alone("it scales and restarts the operator that all other tests need").run(async |test| {
         let cluster = Cluster::create(test, "poc", json!({})).await?;
         all_connected(&cluster, 3).await?;

@@ -7,11 +7,10 @@ use e2e::{Cluster, Scenario, Test, Verdict, cluster, namespace, wait_for_object}
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, api::PostParams};
 use serde_json::json;
-use std::time::Duration;
 
 #[test]
 fn two_clusters_of_one_name_in_two_namespaces_are_connected() -> Result<()> {
-    let scenario = Scenario::named("two-clusters-of-one-name-are-connected").timeout(Duration::from_secs(240));
+    let scenario = Scenario::named("two-clusters-of-one-name-are-connected");
     scenario.run(async |test| {
         let other = namespace::create(&test.client(), "two-clusters-the-other", "restricted").await?;
         let outcome = both(test, &other).await;
@@ -27,7 +26,7 @@ async fn both(test: &Test, other: &str) -> Result<()> {
         "metadata": { "name": "poc" }, "spec": cluster::small() }))?;
     elsewhere.create(&PostParams::default(), &object).await.context("create the other cluster")?;
     all_connected(&here, 3).await?;
-    wait_for_object(elsewhere, "poc", "the other cluster's sidecars", cluster::PATIENCE, |cluster| {
+    wait_for_object(elsewhere, "poc", "the other cluster's sidecars", e2e::PATIENCE, |cluster| {
         let said = cluster.and_then(|cluster| cluster::condition(cluster, "SidecarsConnected"));
         let connected = said.is_some_and(|condition| condition.status == "True");
         Verdict::when(connected, || format!("{said:?}"))

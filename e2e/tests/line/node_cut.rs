@@ -6,11 +6,10 @@ use e2e::{Cluster, Scenario, Test, operator, replicas::operator_pods};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, ResourceExt};
 use serde_json::json;
-use std::time::Duration;
 
 #[test]
 fn sidecars_of_a_cut_node_are_missed_and_return() -> Result<()> {
-    let scenario = Scenario::named("sidecars-of-a-cut-node-are-missed-and-return").timeout(Duration::from_secs(300));
+    let scenario = Scenario::named("sidecars-of-a-cut-node-are-missed-and-return");
     scenario.breaks_nodes().run(async |test| {
         let cluster = Cluster::create(test, "poc", json!({})).await?;
         all_connected(&cluster, 3).await?;

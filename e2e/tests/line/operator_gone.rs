@@ -10,11 +10,11 @@ use e2e::{
     replicas::{delete, operator_pods},
 };
 use serde_json::json;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 #[test]
 fn sidecars_return_after_the_operator_restarts_or_was_gone() -> Result<()> {
-    let scenario = Scenario::named("sidecars-return-after-the-operator-was-gone").timeout(Duration::from_secs(240));
+    let scenario = Scenario::named("sidecars-return-after-the-operator-was-gone");
     scenario.alone("it stops the operator that all other tests need").run(async |test| {
         let cluster = Cluster::create(test, "poc", json!({})).await?;
         all_connected(&cluster, 3).await?;

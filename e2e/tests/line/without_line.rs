@@ -5,11 +5,10 @@ use anyhow::{Context, Result, ensure};
 use e2e::{Cluster, Scenario, cluster::lives};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use serde_json::json;
-use std::time::Duration;
 
 #[test]
 fn pods_without_a_line_go_on_and_are_reported() -> Result<()> {
-    let scenario = Scenario::named("pods-without-a-line-go-on-and-are-reported").timeout(Duration::from_secs(240));
+    let scenario = Scenario::named("pods-without-a-line-go-on-and-are-reported");
     scenario.run(async |test| {
         let cluster = Cluster::create(test, "poc", json!({"pvc": {"storageSize": "300Mi"}})).await?;
         all_connected(&cluster, 3).await?;

@@ -16,7 +16,7 @@ fn without_an_operator_pods_go_on_and_come_back() -> Result<()> {
         alone.replace_pods([0]).await?;
         assert_eq!(alone.node_id(0).await?, id, "the pod came back as another node");
         test.kill_pod("alone-1", Some("valkey")).await?;
-        test.wait_for_object("alone-1", "the killed Valkey to be back", cluster::PATIENCE, |pod| {
+        test.wait_for_object("alone-1", "the killed Valkey to be back", e2e::PATIENCE, |pod| {
             let restarts: i32 =
                 pod.map(process::container_statuses).into_iter().flatten().map(|status| status.restart_count).sum();
             if restarts == 1 { e2e::ready::pod_ready(pod) } else { e2e::Verdict::not_yet("it was not restarted") }

@@ -2,9 +2,8 @@
 
 use crate::own_operator::{OwnOperator, forget_logs};
 use anyhow::{Context, Result};
-use e2e::{Cluster, Scenario, Test, Verdict, cluster, operator::StoppedOperator};
+use e2e::{Cluster, Scenario, Test, Verdict, operator::StoppedOperator};
 use serde_json::{Map, Value, json};
-use std::time::Duration;
 
 const KINDS: &str = "serviceaccounts,configmaps,services,networkpolicies,poddisruptionbudgets,statefulsets";
 pub const REASON: &str = "it stops the operator that all other tests need";
@@ -14,7 +13,7 @@ pub const TOO_MANY: usize = 60;
 #[test]
 fn an_operator_killed_after_any_write_is_finished_by_the_next() -> Result<()> {
     let scenario = Scenario::named("an-operator-killed-after-any-write");
-    scenario.timeout(Duration::from_secs(300)).alone(REASON).run(async |test| {
+    scenario.alone(REASON).run(async |test| {
         let stopped = StoppedOperator::stop(test).await?;
         let undisturbed = undisturbed(test).await?;
         let mut survived = None;
@@ -122,7 +121,7 @@ async fn remove(cluster: &Cluster<'_>) -> Result<()> {
     let test = cluster.test;
     test.delete_and_wait::<api::cluster::ValkeyCluster>(&cluster.name).await?;
     let all = format!("{KINDS},pods");
-    test.wait_for("everything of the cluster to be gone", cluster::PATIENCE, async || {
+    test.wait_for("everything of the cluster to be gone", e2e::PATIENCE, async || {
         let left = test.kubectl(&["get", &all, "-l", &cluster.selector(), "-o", "name"]).await?.success()?;
         Ok(Verdict::when(left.is_empty(), || left))
     })

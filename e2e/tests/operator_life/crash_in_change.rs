@@ -9,12 +9,11 @@ use anyhow::{Context, Result};
 use e2e::{Cluster, Scenario, Test, Verdict, cluster, operator::StoppedOperator};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Service};
 use serde_json::{Value, json};
-use std::time::Duration;
 
 #[test]
 fn an_operator_killed_after_any_write_of_a_change_harms_no_pod() -> Result<()> {
     let scenario = Scenario::named("an-operator-killed-after-any-write-of-a-change");
-    scenario.timeout(Duration::from_secs(400)).alone(REASON).run(async |test| {
+    scenario.alone(REASON).run(async |test| {
         let stopped = StoppedOperator::stop(test).await?;
         let changing = Cluster::create_unattended(test, "changing", change(0)).await?;
         made(test, &changing).await?;
@@ -81,12 +80,12 @@ async fn arrived_and_quiet(changing: &Cluster<'_>, number: usize, operator: &Own
 async fn arrived(changing: &Cluster<'_>, number: usize) -> Result<()> {
     let test = changing.test;
     changing.ready().await?;
-    test.wait_for_list::<PersistentVolumeClaim, _>(&changing.selector(), "the claims", cluster::PATIENCE, |claims| {
+    test.wait_for_list::<PersistentVolumeClaim, _>(&changing.selector(), "the claims", e2e::PATIENCE, |claims| {
         let asked: Vec<_> = claims.iter().map(requested).collect();
         Verdict::when(asked.len() == 3 && asked.iter().all(|found| *found == size(number)), || format!("{asked:?}"))
     })
     .await?;
-    test.wait_for_object::<Service, _>("changing-read", "the read Service", cluster::PATIENCE, |service| {
+    test.wait_for_object::<Service, _>("changing-read", "the read Service", e2e::PATIENCE, |service| {
         Verdict::when(service.is_some() == (number % 2 == 1), || format!("there: {}", service.is_some()))
     })
     .await?;

@@ -7,12 +7,12 @@ use crate::{
 use anyhow::{Result, ensure};
 use e2e::{Cluster, Scenario, Verdict, cluster, measurement, operator::StoppedOperator, sound};
 use serde_json::json;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 #[test]
 fn steps_repeated_by_the_next_operator_find_no_slot_busy() -> Result<()> {
     let scenario = Scenario::named("steps-repeated-by-the-next-operator-find-no-slot-busy");
-    scenario.timeout(Duration::from_secs(300)).alone(REASON).run(async |test| {
+    scenario.alone(REASON).run(async |test| {
         let stopped = StoppedOperator::stop(test).await?;
         let forming = Cluster::create_unattended(test, "forming", json!({"replicasPerMaster": 1})).await?;
         let (began, mut steps) = (Instant::now(), Vec::new());
@@ -41,7 +41,7 @@ async fn next_step(forming: &Cluster<'_>, operator: &OwnOperator, before: &[Stri
     let what = format!("a step of {}", operator.name);
     forming
         .test
-        .wait_for(&what, cluster::PATIENCE, async || {
+        .wait_for(&what, e2e::PATIENCE, async || {
             if let Some(line) = operator.log()?.lines().find(|line| line.contains("\"done: ")) {
                 return Ok(Verdict::Met(Some(line.to_owned())));
             }

@@ -2,7 +2,7 @@
 
 use crate::proxy::Proxy;
 use anyhow::{Context, Result, ensure};
-use e2e::{Test, Verdict, cluster, collection};
+use e2e::{Test, Verdict, collection};
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use std::{
@@ -62,7 +62,7 @@ impl OwnOperator {
     /// Waits until it has written nothing for three seconds.
     pub async fn is_quiet(&self, test: &Test) -> Result<()> {
         let mut quiet = (self.proxy.writes().len(), Instant::now());
-        test.wait_for("three seconds without a write", cluster::PATIENCE, async || {
+        test.wait_for("three seconds without a write", e2e::PATIENCE, async || {
             let writes = self.proxy.writes().len();
             if writes != quiet.0 {
                 quiet = (writes, Instant::now());
@@ -77,7 +77,7 @@ impl OwnOperator {
         let status = Command::new("kill").arg(self.process.id().to_string()).status().context("run kill")?;
         ensure!(status.success(), "the operator {} was not there to be stopped", self.name);
         let what = format!("operator {} to end", self.name);
-        test.wait_for(&what, Duration::from_secs(10), async || {
+        test.wait_for(&what, e2e::PATIENCE, async || {
             Ok(match self.process.try_wait()? {
                 Some(status) => Verdict::Met(status.code()),
                 None => Verdict::not_yet("it runs"),

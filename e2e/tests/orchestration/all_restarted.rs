@@ -8,6 +8,7 @@ use e2e::{
 };
 
 #[test]
+#[ignore = "8.1 here repeats what other tests show on 8.1"]
 fn all_pods_restarted_with_new_addresses_are_the_same_cluster_on_8_1() -> Result<()> {
     restarts("8.1", "all-pods-restarted-are-the-same-cluster-on-8-1")
 }

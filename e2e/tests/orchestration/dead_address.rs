@@ -3,7 +3,7 @@
 use crate::formed::{formed, loaded_twice, promoted, scenario, stopped_whole};
 use anyhow::{Context, Result, ensure};
 use e2e::{
-    sound,
+    node, sound,
     view::{self, topology},
 };
 use kube::ResourceExt;
@@ -25,7 +25,7 @@ fn nobody_keeps_the_address_of_a_dead_primary() -> Result<()> {
         let addresses: Vec<_> = pods.iter().map(view::ip).collect();
         for pod in &pods {
             let name = pod.name_any();
-            let info = test.exec_in(&name, "valkey", &["valkey-cli", "info", "replication"]).await?.success()?;
+            let info = node::ask(test, &name, &["info", "replication"]).await?;
             let Some(host) = info.lines().find_map(|line| line.trim().strip_prefix("master_host:")) else { continue };
             ensure!(addresses.contains(&host), "{name} follows {host}, which is none of {addresses:?}");
             let link = info.lines().find_map(|line| line.trim().strip_prefix("master_link_status:"));

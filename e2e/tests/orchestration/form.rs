@@ -11,6 +11,7 @@ use serde_json::json;
 use std::time::Instant;
 
 #[test]
+#[ignore = "8.1 here repeats what other tests show on 8.1"]
 fn a_cluster_forms_on_8_1() -> Result<()> {
     forms("8.1", "a-cluster-forms-on-8-1")
 }

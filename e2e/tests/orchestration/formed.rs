@@ -1,17 +1,15 @@
 //! Clusters of three primaries with one replica each, with load on them, and the waits that follow a fault.
 
 use anyhow::{Result, ensure};
-use e2e::{Cluster, ClusterLoad, Scenario, Test, Verdict, cluster, load::REACH, sound};
+use e2e::{Cluster, ClusterLoad, PATIENCE, Scenario, Test, Verdict, cluster, load::REACH, node, sound};
 use load::{Options, Report};
 use serde_json::{Value, json};
-use std::time::Duration;
 
-pub const LIMIT: Duration = Duration::from_secs(240);
 /// Writes per second: several tests share two cores.
 const RATE: u32 = 150;
 
 pub fn scenario(name: &str) -> Scenario {
-    Scenario::named(name).timeout(LIMIT).needs_testbed(REACH)
+    Scenario::named(name).needs_testbed(REACH).heavy()
 }
 
 /// Fields of a cluster of this version with a replica for each primary.
@@ -56,8 +54,8 @@ pub async fn promoted(cluster: &Cluster<'_>, pod: &str) -> Result<()> {
     let what = format!("{pod} to be promoted");
     cluster
         .test
-        .wait_for(&what, Duration::from_secs(60), async || {
-            let role = cluster.test.exec_in(pod, "valkey", &["valkey-cli", "role"]).await?.success()?;
+        .wait_for(&what, PATIENCE, async || {
+            let role = node::ask(cluster.test, pod, &["role"]).await?;
             let first = role.lines().next().unwrap_or_default().to_owned();
             Ok(Verdict::when(first == "master", || format!("it is a {first}")))
         })

@@ -7,11 +7,10 @@ use crate::{
 use anyhow::{Result, ensure};
 use e2e::{Scenario, cluster::lives, sound, view::topology};
 use serde_json::json;
-use std::time::Duration;
 
 #[test]
 fn a_node_cut_off_and_healed_leaves_one_primary_a_shard() -> Result<()> {
-    let scenario = Scenario::named("a-node-cut-off-and-healed-leaves-one-primary").timeout(Duration::from_secs(300));
+    let scenario = Scenario::named("a-node-cut-off-and-healed-leaves-one-primary");
     scenario.breaks_nodes().run(async |test| {
         let (old, new) = tokio::join!(formed(test, "old", "8.1", json!({})), formed(test, "new", "9.1", json!({})));
         let (old, new) = (old?, new?);

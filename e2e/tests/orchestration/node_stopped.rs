@@ -9,11 +9,10 @@ use e2e::{
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, ResourceExt, api::ListParams};
 use serde_json::json;
-use std::time::Duration;
 
 #[test]
 fn primaries_of_a_stopped_node_are_replaced_while_their_pods_are_not_ready() -> Result<()> {
-    let scenario = Scenario::named("primaries-of-a-stopped-node-are-replaced").timeout(Duration::from_secs(300));
+    let scenario = Scenario::named("primaries-of-a-stopped-node-are-replaced");
     scenario.breaks_nodes().run(async |test| {
         let (old, new) = tokio::join!(formed(test, "old", "8.1", json!({})), formed(test, "new", "9.1", json!({})));
         let (old, new) = (old?, new?);

@@ -30,7 +30,7 @@ fn without_an_operator_a_dead_primary_is_replaced() -> Result<()> {
             old.replace_pods([ordinal]).await?;
             promoted(&old, &heir.pod).await?;
             old_load.flows().await?;
-            test.wait_for("--cluster check to pass without an operator", e2e::cluster::PATIENCE, async || {
+            test.wait_for("--cluster check to pass without an operator", e2e::PATIENCE, async || {
                 check(&old).await?;
                 check(&new).await?;
                 Ok(e2e::Verdict::Met(()))

@@ -1,7 +1,7 @@
 //! The spec asks for fewer pods than the cluster has, in every way there is: all keep their slots and their keys until somebody can
 //! move them, and the status says so.
 
-use crate::formed::{LIMIT, fields, loaded, scenario, stopped_whole};
+use crate::formed::{fields, loaded, scenario, stopped_whole};
 use anyhow::{Context, Result, ensure};
 use e2e::{Cluster, Test, sound, view::topology};
 use k8s_openapi::api::apps::v1::StatefulSet;
@@ -11,7 +11,7 @@ const SHARDS: usize = 4;
 
 #[test]
 fn no_way_of_asking_for_fewer_pods_ends_one_that_holds_data() -> Result<()> {
-    scenario("no-way-of-asking-for-fewer-pods-ends-one").timeout(LIMIT * 2).run(async |test| {
+    scenario("no-way-of-asking-for-fewer-pods-ends-one").run(async |test| {
         let cluster = Cluster::create(test, "poc", fields("9.1", json!({"masterCount": SHARDS}))).await?;
         sound(&cluster, SHARDS, 1).await?;
         let load = loaded(&cluster).await?;

@@ -2,7 +2,7 @@
 
 use crate::formed::{fields, loaded, scenario, stopped_whole};
 use anyhow::Result;
-use e2e::{Cluster, Verdict, cluster, sound};
+use e2e::{Cluster, Verdict, sound};
 use serde_json::json;
 
 #[test]
@@ -12,7 +12,7 @@ fn a_spec_changed_during_a_formation_is_followed() -> Result<()> {
         test.wait_for_object::<api::cluster::ValkeyCluster, _>(
             "poc",
             "the formation to begin",
-            cluster::PATIENCE,
+            e2e::PATIENCE,
             |seen| {
                 let running = seen.and_then(|seen| seen.status.as_ref()?.orchestration.clone());
                 Verdict::when(running.is_some(), || "no orchestration".to_owned())

@@ -1,7 +1,7 @@
 //! A cluster that is not ours: never touched without two explicit words, and what it cannot carry is skipped by name.
 //! The tests run this very binary again with other variables, on the testbed dressed up as somebody else's cluster.
 
-use e2e::{Testbed, mode, skip};
+use e2e::{Testbed, describe, mode, skip};
 use std::process::{Command, Output};
 
 const TESTBED_ONLY: &str = "audit_log::the_audit_log_shows_writes_by_name_and_number";
@@ -31,6 +31,10 @@ fn what_an_external_cluster_cannot_carry_is_skipped_by_name() {
 
 /// `None` when these tests themselves run externally: there is no testbed to dress up then.
 fn run_external(test: &str, named: Option<&str>) -> Option<Output> {
+    if describe::is_asked() {
+        describe::tell(describe::SHARED).unwrap();
+        return None;
+    }
     let Ok(mode::Mode::Testbed { name }) = mode::decide(|name| std::env::var(name).ok()) else {
         skip::report(&format!("external::{test}"), "there is no testbed to dress up").unwrap();
         return None;

@@ -8,7 +8,7 @@ use api::names;
 use e2e::{Cluster, Scenario, Test, Verdict, cluster};
 use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Service};
 use serde_json::{Map, Value, json};
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
 use table::{Field, Proof, Stage, fields};
 
 const PRIORITY_CLASSES: &str = "
@@ -30,7 +30,7 @@ const PODS: u32 = 6;
 
 #[test]
 fn every_field_set_changed_and_unset_shows_in_the_pods() -> Result<()> {
-    Scenario::named("every-field-set-changed-and-unset").timeout(Duration::from_secs(300)).run(async |test| {
+    Scenario::named("every-field-set-changed-and-unset").run(async |test| {
         test.apply_yaml(PRIORITY_CLASSES).await?;
         let fields = fields();
         let cluster = Cluster::create(test, "fields", spec_of(&fields, Stage::Set)).await?;
@@ -127,7 +127,7 @@ async fn prove(cluster: &Cluster<'_>, fields: &[&Field], stage: Stage) -> Result
 async fn pods_have(cluster: &Cluster<'_>, pointer: &str, wanted: Option<Value>) -> Result<()> {
     cluster
         .test
-        .wait_for(&format!("every pod to have {wanted:?} at {pointer}"), cluster::PATIENCE, async || {
+        .wait_for(&format!("every pod to have {wanted:?} at {pointer}"), e2e::PATIENCE, async || {
             for pod in cluster.pods().await? {
                 let found = serde_json::to_value(&pod)?.pointer(pointer).cloned();
                 if found != wanted {
@@ -143,5 +143,5 @@ async fn read_service_is(cluster: &Cluster<'_>, wanted: bool) -> Result<()> {
     let name = names::read_service(&cluster.name);
     let what = format!("the read Service to be there: {wanted}");
     let judge = |service: Option<&Service>| Verdict::when(service.is_some() == wanted, || format!("it is {}", !wanted));
-    cluster.test.wait_for_object(&name, &what, cluster::PATIENCE, judge).await
+    cluster.test.wait_for_object(&name, &what, e2e::PATIENCE, judge).await
 }

@@ -3,7 +3,7 @@
 
 use super::csi::{Empty, Method, NodeInfo, PluginInfo, Publish, Unpublish};
 use anyhow::{Context, Result};
-use e2e::{Test, Verdict, operator, wait_for_object};
+use e2e::{PATIENCE, Test, Verdict, operator, wait_for_object};
 use http::{Request, Response};
 use hyper::{body::Incoming, server::conn::http2, service::service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -33,7 +33,6 @@ use workload_api::testing::{Agent, Domain};
 pub const DOMAIN: &str = "example.org";
 const NAME: &str = "csi.spiffe.io";
 const SOCKET: &str = "spire-agent.sock";
-const PATIENCE: Duration = Duration::from_secs(30);
 
 pub struct Driver {
     given: Arc<Given>,

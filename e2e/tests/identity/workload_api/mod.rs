@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use api::certificates::{ValkeyCertificateBundle, names};
 use api::names as common;
 use driver::{DOMAIN, Driver};
-use e2e::{Cluster, Scenario, Test, Verdict, cluster, operator};
+use e2e::{Cluster, PATIENCE, Scenario, Test, Verdict, cluster, operator};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
 use std::time::Duration;
@@ -20,7 +20,7 @@ const PODS: usize = 3;
 
 #[test]
 fn operator_and_sidecars_live_on_certificates_from_a_workload_api() -> Result<()> {
-    let scenario = Scenario::named("certificates-from-a-workload-api").timeout(Duration::from_secs(300));
+    let scenario = Scenario::named("certificates-from-a-workload-api");
     let scenario = scenario.alone("it gives the operator that all tests need another identity");
     scenario.needs_testbed("it serves the nodes' kubelets a driver of its own").run(async |test| {
         operator::require(test).await?;
@@ -54,7 +54,7 @@ async fn back_to_the_built_in(test: &Test, driver: &Driver) -> Result<()> {
     let all = test.kubectl(&["delete", "valkeyclusters", "--all", "--wait=false"]).await?;
     all.success()?;
     upgrade(test, &["--set", "identity.source=built-in"]).await?;
-    test.wait_for("no pod to have a volume of the driver", cluster::PATIENCE, async || {
+    test.wait_for("no pod to have a volume of the driver", e2e::PATIENCE, async || {
         let left = driver.serves();
         Ok(Verdict::when(left.is_empty(), || format!("{left:?}")))
     })
@@ -65,7 +65,7 @@ async fn back_to_the_built_in(test: &Test, driver: &Driver) -> Result<()> {
 async fn upgrade(test: &Test, more: &[&str]) -> Result<()> {
     let namespace = operator::namespace();
     let upgrade =
-        ["upgrade", operator::NAME, CHART, "--namespace", &namespace, "--reuse-values", "--wait", "--timeout", "60s"];
+        ["upgrade", operator::NAME, CHART, "--namespace", &namespace, "--reuse-values", "--wait", "--timeout", "180s"];
     let arguments: Vec<&str> = upgrade.iter().chain(more).copied().collect();
     test.helm(&arguments).await?.success().map(drop)
 }
@@ -99,7 +99,7 @@ async fn operator_may_read_secrets(test: &Test) -> Result<bool> {
 
 async fn all_show_one_that_ends_after(poc: &Cluster<'_>, moment: Timestamp) -> Result<()> {
     poc.test
-        .wait_for("all sidecars to show the new certificate", Duration::from_secs(60), async || {
+        .wait_for("all sidecars to show the new certificate", PATIENCE, async || {
             let pods = poc.get().await?.status.context("it has a status")?.pods;
             let ends: Vec<_> =
                 pods.iter().filter_map(|pod| pod.certificate_expires.as_ref()).map(|end| end.0).collect();
