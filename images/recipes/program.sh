@@ -5,9 +5,9 @@
 # The program inside: sidecar-older is a sidecar too.
 program_of() { echo "${1%-older}"; } # image
 
-# The binary to package: the one given with --binary, else cargo's, which cargo brings up to date itself.
+# The binary to package: the one given with --binary, else a copy of cargo's.
 program_binary() { # image
-  echo "${binary_override:-${CARGO_TARGET_DIR:-$repo/target}/$profile/valkey-$1}"
+  echo "${binary_override:-${CARGO_TARGET_DIR:-$repo/target}/$profile/images/valkey-$1}"
 }
 
 # Runs before the key is computed, because the binary is part of it.
@@ -17,7 +17,7 @@ program_prepare() { # image
     [[ -f $binary_override ]] || die "--binary: there is no file $binary_override"
     return
   fi
-  local crate options
+  local crate options lock binary
   crate=$(program_of "$name")
   [[ -f $repo/crates/$crate/Cargo.toml ]] || die "$name: there is no crate crates/$crate; give a binary with --binary"
   options=(--profile "$profile")
@@ -25,9 +25,15 @@ program_prepare() { # image
   if [[ $profile == quick ]]; then options+=(-p operator -p sidecar); else options+=(-p "$crate"); fi
   [[ $name != *-older ]] || options+=(--features "$crate/older")
   progress "$name" "compiling"
+  binary=$(program_binary "$name")
+  mkdir -p "$(dirname "$binary")"
+  # Cargo puts sidecar and sidecar-older in the same place, so nobody may compile the other one before this one is copied.
+  exec {lock}>"$(dirname "$binary")/lock"
+  flock "$lock"
   (cd "$repo" && cargo build --quiet "${options[@]}" >&2) || die "$name: cargo build ${options[*]} failed; the compiler's messages are above"
-  # Both builds leave their binary in one place, and the next one replaces it.
-  [[ $name == "$crate" ]] || cp "$(program_binary "$crate")" "$(program_binary "$name")"
+  cp "$(dirname "$binary")/../valkey-$crate" "$binary.new"
+  mv "$binary.new" "$binary"
+  exec {lock}>&-
 }
 
 program_inputs() { # image
