@@ -1,5 +1,5 @@
-//! The end-to-end tests: those that share a testbed in one pool, those that want one alone one after the other on another, those that
-//! make their own beside both. On a cluster of the user's they share what there is. IO.
+//! The end-to-end tests: those that share a testbed in one pool, those that want one alone one after the other on another. On a cluster
+//! of the user's they share what there is. IO.
 
 use crate::{
     needs::Needs,
@@ -10,8 +10,8 @@ use crate::{
 };
 use tokio::process::Command;
 
-/// Clusters beside each other on one testbed of a machine with two cores; those under load take two.
-const SLOTS: u32 = 8;
+/// Tests mostly wait, so more of them share the testbed than there are cores; those with a cluster under load take two places.
+const SLOTS: u32 = 6;
 const NODES: u8 = 3;
 const IMAGES: [&str; 4] = ["valkey-8.1", "valkey-9.1", "exporter", "sidecar-older"];
 
@@ -21,23 +21,27 @@ pub fn is_external() -> bool {
 }
 
 pub async fn run(session: &Session, cases: Vec<(Case, Needs)>) {
-    let (mut shared, mut alone, mut machine) = (Vec::new(), Vec::new(), Vec::new());
-    for (case, needs) in cases {
-        match needs {
-            Needs::Shared(slots) => shared.push(Job { case, slots }),
-            Needs::Alone => alone.push(Job { case, slots: 1 }),
-            Needs::Machine | Needs::Nothing => machine.push(Job { case, slots: 1 }),
-        }
-    }
+    let jobs = cases.into_iter().map(|(case, needs)| match needs {
+        Needs::Shared(slots) => (Job { case, slots }, false),
+        _ => (Job { case, slots: 1 }, true),
+    });
     if is_external() {
-        return external(session, shared.into_iter().chain(alone).chain(machine).collect()).await;
+        return external(session, jobs.map(|(job, _)| job).collect()).await;
     }
+    let (alone, shared): (Vec<_>, Vec<_>) = jobs.partition(|(_, alone)| *alone);
+    let jobs = |jobs: Vec<(Job, bool)>| jobs.into_iter().map(|(job, _)| job).collect();
     let base = testbed::base_name();
     tokio::join!(
-        on_testbed(session, "e2e", base.clone(), SLOTS, shared),
-        on_testbed(session, "e2e alone", format!("{base}-alone"), 1, alone),
-        in_pool(session, Pool { part: "testbeds", slots: 1, variables: named(&base) }, machine),
+        on_testbed(session, "e2e", base.clone(), SLOTS, jobs(shared)),
+        on_testbed(session, "e2e alone", format!("{base}-alone"), 1, jobs(alone)),
     );
+}
+
+/// Tests that make testbeds themselves, one at a time.
+pub async fn run_own(session: &Session, cases: Vec<(Case, Needs)>) {
+    let variables = vec![("TESTBED_NAME".to_owned(), testbed::base_name())];
+    let jobs = cases.into_iter().map(|(case, _)| Job { case, slots: 1 }).collect();
+    in_pool(session, Pool { part: "testbeds", slots: 1, variables }, jobs).await;
 }
 
 async fn on_testbed(session: &Session, part: &'static str, name: String, slots: u32, jobs: Vec<Job>) {
@@ -48,7 +52,7 @@ async fn on_testbed(session: &Session, part: &'static str, name: String, slots: 
     if testbed.up(NODES, &IMAGES).await && testbed.install_operator().await {
         in_pool(session, Pool { part, slots, variables: testbed.variables() }, jobs).await;
     } else {
-        jobs.iter().for_each(|job| session.skip(part, &job.case.name(), "because its testbed is not there"));
+        jobs.iter().for_each(|job| session.skip(part, &job.case.name(), "its testbed is not there"));
     }
     testbed.down().await;
 }
@@ -62,11 +66,10 @@ async fn external(session: &Session, jobs: Vec<Job>) {
 }
 
 async fn in_pool(session: &Session, pool: Pool, jobs: Vec<Job>) {
+    if jobs.is_empty() {
+        return;
+    }
     session.expect(pool.part, jobs.len());
     pool.run(session, jobs).await;
     session.say(&format!("{} is done", pool.part));
-}
-
-fn named(testbed: &str) -> Vec<(String, String)> {
-    vec![("TESTBED_NAME".to_owned(), testbed.to_owned())]
 }

@@ -4,6 +4,7 @@
 mod end_to_end;
 mod needs;
 mod outcome;
+mod output;
 mod pool;
 mod process;
 mod script;

@@ -2,9 +2,12 @@
 
 use crate::suites::Case;
 use futures::future::join_all;
-use tokio::sync::Semaphore;
+use std::time::Duration;
+use tokio::{sync::Semaphore, time::timeout};
 
 const ASKED_AT_ONCE: usize = 4;
+/// One that does not answer is run like a test without needs, where its own limit ends it.
+const TO_ANSWER: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Needs {
@@ -26,9 +29,12 @@ pub async fn of(cases: Vec<Case>) -> Vec<(Case, Needs)> {
             return (case, Needs::Nothing);
         }
         let _turn = turn.acquire().await;
-        let output = case.command().env("E2E_DESCRIBE", "1").output().await;
-        let said = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
-        let needs = parse(&said);
+        let mut command = case.command();
+        let answer = timeout(TO_ANSWER, command.env("E2E_DESCRIBE", "1").kill_on_drop(true).output()).await;
+        let needs = match answer {
+            Ok(Ok(output)) => parse(&String::from_utf8_lossy(&output.stdout)),
+            _ => Needs::Nothing,
+        };
         (case, needs)
     };
     join_all(cases.into_iter().map(ask)).await

@@ -48,7 +48,7 @@ impl Pool {
         command.envs(self.variables.iter().cloned());
         session.begin(&name);
         let began = Instant::now();
-        let ended = process::run(session, command, &log, process::LIMIT).await;
+        let ended = process::run(session, command, &log, session.limit).await;
         let took = began.elapsed();
         let said = fs::read(&log).map(|text| String::from_utf8_lossy(&text).into_owned()).unwrap_or_default();
         let verdict = verdict(ended, &said);
@@ -59,9 +59,11 @@ impl Pool {
 /// One command that others wait for, such as the start of a testbed. A failure is told like a test's.
 pub async fn prepare(session: &Session, part: &'static str, what: &str, mut command: Command) -> bool {
     session.say(what);
+    session.begin(what);
     let (log, began) = (session.log_of(what), Instant::now());
     command.current_dir(&session.repository);
-    let ended = process::run(session, command, &log, process::LIMIT * 2).await;
+    let ended = process::run(session, command, &log, session.limit * 2).await;
+    session.end(what);
     succeeded(session, part, what, ended, began, log)
 }
 
@@ -117,6 +119,33 @@ fn evidence(said: &str) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::suites::scripted;
+    use std::time::Duration;
+
+    const RUN: &str = "case $2 in
+        fails) echo \"thread 'fails' (1) panicked at src/lib.rs:3:5:\"; echo 'it broke'; exit 101 ;;
+        hangs) sleep 1000 & wait ;;
+    esac";
+
+    #[tokio::test]
+    async fn what_fails_or_hangs_is_told_and_keeps_nothing_else_from_running() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("target");
+        let session = Session::at(folder.path().to_owned(), target, Duration::from_secs(5)).unwrap();
+        let cases = scripted::cases(folder.path(), &["fails", "hangs", "passes"], RUN).await;
+        let pool = Pool { part: "unit", slots: 1, variables: Vec::new() };
+        pool.run(&session, cases.into_iter().map(|case| Job { case, slots: 2 }).collect()).await;
+        let failed = |reason: &str| Verdict::Failed(reason.to_owned());
+        let mut ended: Vec<_> = session.outcomes().into_iter().map(|outcome| (outcome.name, outcome.verdict)).collect();
+        ended.sort_by(|one, other| one.0.cmp(&other.0));
+        let expected = [
+            ("scripted::fails", failed("src/lib.rs:3:5: it broke")),
+            ("scripted::hangs", failed("killed after 5 s")),
+            ("scripted::passes", Verdict::Passed),
+        ];
+        assert_eq!(ended, expected.map(|(name, verdict)| (name.to_owned(), verdict)));
+        assert!(!session.close().unwrap());
+    }
 
     const FAILED: &str = "
 running 1 test

@@ -15,8 +15,6 @@ use tokio::{
     time::timeout,
 };
 
-/// Longer than any test gives itself.
-pub const LIMIT: Duration = Duration::from_secs(1000);
 /// After a polite signal: end-to-end tests mend nodes and remove what they made.
 const TO_CLEAN_UP: Duration = Duration::from_secs(90);
 

@@ -7,28 +7,44 @@ use crate::{
     session::Session,
 };
 use anyhow::{Context, Result};
+use futures::future::{Either, select};
 use std::{
     fs::File,
     io::{BufRead, BufReader, PipeReader, Write},
     path::Path,
+    pin::pin,
     time::{Duration, Instant},
 };
-use tokio::{process::Command, sync::mpsc};
+use tokio::{process::Command, sync::mpsc, time::timeout};
 
 const LIMIT: Duration = Duration::from_secs(3600);
+const LAST_LINES: Duration = Duration::from_secs(5);
 
 /// Runs the script; each of its checks is an outcome, and so is the script itself when it fails without naming one.
 pub async fn run(session: &Session, part: &'static str, name: &str, mut command: Command) {
     session.say(name);
+    session.begin(name);
     let (log, began) = (session.log_of(name), Instant::now());
     command.current_dir(&session.repository);
-    let (ended, named) = match follow(&mut command, &log) {
-        Ok(lines) => tokio::join!(process::end(session, command, LIMIT), record(session, part, name, &log, lines)),
-        Err(error) => (Err(format!("{error:#}")), 0),
+    let mut checks = Checks::default();
+    let ended = match follow(&mut command, &log) {
+        Ok(lines) => {
+            let recording = pin!(checks.record(session, part, name, &log, lines));
+            match select(pin!(process::end(session, command, LIMIT)), recording).await {
+                // What it left running keeps the pipe open for ever.
+                Either::Left((ended, recording)) => {
+                    let _ = timeout(LAST_LINES, recording).await;
+                    ended
+                }
+                Either::Right(((), ending)) => ending.await,
+            }
+        }
+        Err(error) => Err(format!("{error:#}")),
     };
+    session.end(name);
     let verdict = match ended {
-        Ok(()) if named == 0 => Verdict::Passed,
-        Err(reason) if named == 0 || reason == "interrupted" => Verdict::Failed(reason),
+        Ok(()) if checks.all == 0 => Verdict::Passed,
+        Err(reason) if checks.failed == 0 || session.is_interrupted() => Verdict::Failed(reason),
         _ => return,
     };
     let (name, took) = (name.to_owned(), began.elapsed());
@@ -43,7 +59,8 @@ fn follow(command: &mut Command, log: &Path) -> Result<Lines> {
     let (reader, writer) = std::io::pipe().context("make a pipe")?;
     command.stdout(writer.try_clone().context("share the pipe")?).stderr(writer);
     let (sender, lines) = mpsc::unbounded_channel();
-    tokio::task::spawn_blocking(move || copy(reader, file, &sender));
+    // Not one of the runtime's threads, which would be waited for.
+    std::thread::spawn(move || copy(reader, file, &sender));
     Ok(lines)
 }
 
@@ -54,18 +71,24 @@ fn copy(reader: PipeReader, mut log: File, sender: &mpsc::UnboundedSender<(Insta
     }
 }
 
-/// Gives how many failed checks there were, or one when there were only others.
-async fn record(session: &Session, part: &'static str, script: &str, log: &Path, mut lines: Lines) -> usize {
-    let (mut before, mut checks, mut failed) = (Instant::now(), 0, 0);
-    while let Some((at, line)) = lines.recv().await {
-        let Some((sentence, verdict)) = check(&line) else { continue };
-        checks += 1;
-        failed += usize::from(matches!(verdict, Verdict::Failed(_)));
-        let (name, took) = (format!("{script}: {sentence}"), at.duration_since(before));
-        session.record(part, Outcome { name, verdict, took, log: Some(log.to_owned()), evidence: None });
-        before = at;
+#[derive(Default)]
+struct Checks {
+    all: usize,
+    failed: usize,
+}
+
+impl Checks {
+    async fn record(&mut self, session: &Session, part: &'static str, script: &str, log: &Path, mut lines: Lines) {
+        let mut before = Instant::now();
+        while let Some((at, line)) = lines.recv().await {
+            let Some((sentence, verdict)) = check(&line) else { continue };
+            self.all += 1;
+            self.failed += usize::from(matches!(verdict, Verdict::Failed(_)));
+            let (name, took) = (format!("{script}: {sentence}"), at.duration_since(before));
+            session.record(part, Outcome { name, verdict, took, log: Some(log.to_owned()), evidence: None });
+            before = at;
+        }
     }
-    if checks == 0 { 0 } else { failed.max(1) }
 }
 
 fn check(line: &str) -> Option<(String, Verdict)> {

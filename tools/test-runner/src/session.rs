@@ -2,27 +2,30 @@
 
 use crate::{
     outcome::{self, Outcome, Verdict},
+    output,
     times::Times,
 };
 use anyhow::{Context, Result};
 use std::{
     collections::BTreeMap,
     fs,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 use tokio::sync::watch;
 
-/// Lines of a failed test's log that are shown at once.
-const EXCERPT: usize = 25;
-const BETWEEN_LINES: Duration = Duration::from_secs(30);
+const BETWEEN_LINES: Duration = Duration::from_secs(60);
+/// Longer than any test gives itself.
+const LIMIT: Duration = Duration::from_secs(1000);
 
 pub struct Session {
     pub repository: PathBuf,
     pub target: PathBuf,
     pub logs: PathBuf,
     pub times: Times,
+    /// How long a test may run.
+    pub limit: Duration,
     /// True from the first Ctrl-C on: nothing new begins, and what runs is asked to end.
     pub interrupted: watch::Sender<bool>,
     started: Instant,
@@ -42,13 +45,22 @@ impl Session {
         let repository =
             PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().context("find the sources")?;
         let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository.join("target"), PathBuf::from);
+        // As for the waits inside end-to-end tests.
+        let patience = std::env::var("TESTBED_PATIENCE").ok().and_then(|value| value.parse().ok()).unwrap_or(1);
+        Self::at(repository, target, LIMIT * patience)
+    }
+
+    pub fn at(repository: PathBuf, target: PathBuf, limit: Duration) -> Result<Self> {
         let target = std::path::absolute(target).context("find the target directory")?;
         let logs = target.join("test-logs");
         let _ = fs::remove_dir_all(&logs);
+        // End-to-end tests add to it.
+        let _ = fs::remove_file(target.join("e2e-skipped.txt"));
         fs::create_dir_all(&logs).with_context(|| format!("make {}", logs.display()))?;
         let times = Times::read(&target.join("test-times.json"));
         let (interrupted, _) = watch::channel(false);
-        Ok(Self { repository, target, logs, times, interrupted, started: Instant::now(), state: Mutex::default() })
+        let (started, state) = (Instant::now(), Mutex::default());
+        Ok(Self { repository, target, logs, times, limit, interrupted, started, state })
     }
 
     pub fn is_interrupted(&self) -> bool {
@@ -73,19 +85,27 @@ impl Session {
         self.state().running.insert(name.to_owned(), Instant::now());
     }
 
+    pub fn end(&self, name: &str) {
+        self.state().running.remove(name);
+    }
+
+    /// A test has ended.
     pub fn record(&self, part: &'static str, outcome: Outcome) {
-        if let Some(text) = outcome::failure(&outcome) {
-            self.say(&format!("FAILED\n{text}{}", outcome.log.as_deref().map(excerpt).unwrap_or_default().trim_end()));
-        }
+        self.say(&outcome::line(&outcome));
+        self.count(part, outcome);
+    }
+
+    /// A test is not run at all.
+    pub fn skip(&self, part: &'static str, name: &str, reason: &str) {
+        let (verdict, took) = (Verdict::Skipped(reason.to_owned()), Duration::ZERO);
+        self.count(part, Outcome { name: name.to_owned(), verdict, took, log: None, evidence: None });
+    }
+
+    fn count(&self, part: &'static str, outcome: Outcome) {
         let mut state = self.state();
         state.running.remove(&outcome.name);
         state.parts.entry(part).or_default().1 += 1;
         state.outcomes.push(outcome);
-    }
-
-    pub fn skip(&self, part: &'static str, name: &str, reason: &str) {
-        let (verdict, took) = (Verdict::Skipped(reason.to_owned()), Duration::ZERO);
-        self.record(part, Outcome { name: name.to_owned(), verdict, took, log: None, evidence: None });
     }
 
     /// Prints how far everything is, again and again; ends only by being dropped.
@@ -96,13 +116,17 @@ impl Session {
         }
     }
 
-    /// Prints the account of everything; true when nothing failed and nothing was cut short.
+    /// Prints the output of what failed and the account of everything; true when nothing failed and nothing was cut short.
     pub fn close(&self) -> Result<bool> {
-        let state = self.state();
-        self.times.write(&state.outcomes)?;
-        print!("{}", outcome::account(&state.outcomes, self.started.elapsed()));
-        let failed = state.outcomes.iter().any(|outcome| matches!(outcome.verdict, Verdict::Failed(_)));
-        Ok(!failed && !self.is_interrupted())
+        let (outcomes, whole) = (&self.state().outcomes, !self.is_interrupted());
+        print!("{}{}", output::of_failures(outcomes), outcome::account(outcomes, self.started.elapsed(), whole));
+        self.times.write(outcomes)?;
+        Ok(whole && !outcomes.iter().any(Outcome::is_failure))
+    }
+
+    #[cfg(test)]
+    pub fn outcomes(&self) -> Vec<Outcome> {
+        self.state().outcomes.clone()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -119,14 +143,4 @@ fn progress(state: &State) -> String {
         running.first().map(|(seconds, name)| format!("{} run, longest for {seconds} s: {name}", running.len())),
     );
     words.join("; ")
-}
-
-/// From the error or the panic on, or the end where there is neither.
-fn excerpt(log: &Path) -> String {
-    let text = fs::read(log).unwrap_or_default();
-    let text = String::from_utf8_lossy(&text);
-    let lines: Vec<_> = text.lines().collect();
-    let trouble = lines.iter().position(|line| line.starts_with("Error: ") || line.contains(" panicked at "));
-    let from = trouble.unwrap_or_else(|| lines.len().saturating_sub(EXCERPT));
-    lines.iter().skip(from).take(EXCERPT).map(|line| format!("    | {line}\n")).collect()
 }

@@ -41,22 +41,28 @@ pub const LONG: [Stage; 3] = [Stage::Unit, Stage::E2e, Stage::Histories];
 const LONG_SCRIPTS: [(Stage, &str, &str); 1] =
     [(Stage::Histories, "histories", "PROPTEST_CASES=3000 cargo test --release -p simulation --test properties")];
 
+/// First what needs no testbed, beside building the images; then what does. Neither is slowed down by the other.
 pub async fn run(session: &Session, stages: &[Stage], long: bool) {
     let on = |stage| stages.contains(&stage);
-    let local = !(end_to_end::is_external() && stages == [Stage::E2e]);
+    let external = end_to_end::is_external();
+    let testbeds = on(Stage::Install) || (on(Stage::E2e) && !external);
+    let local = testbeds || stages != [Stage::E2e];
     let (_, cases) = tokio::join!(
-        OptionFuture::from(local.then(|| machine(session))),
+        OptionFuture::from(local.then(|| machine(session, testbeds))),
         OptionFuture::from((on(Stage::Unit) || on(Stage::E2e)).then(|| compile(session))),
     );
     let chosen = needs::of(choose(session, cases.unwrap_or_default(), long)).await;
-    let (scenarios, plain) = chosen.into_iter().partition(|(_, needs)| *needs != Needs::Nothing);
+    let (scenarios, plain): (Vec<_>, Vec<_>) = chosen.into_iter().partition(|(_, needs)| *needs != Needs::Nothing);
+    let (own, placed): (Vec<_>, Vec<_>) = scenarios.into_iter().partition(|(_, needs)| *needs == Needs::Machine);
     tokio::join!(
         OptionFuture::from(on(Stage::Unit).then(|| unit(session, plain))),
-        OptionFuture::from(on(Stage::Images).then(|| images(session))),
         OptionFuture::from(on(Stage::Chart).then(|| chart(session))),
-        OptionFuture::from(on(Stage::Install).then(|| install(session))),
-        OptionFuture::from(on(Stage::E2e).then(|| end_to_end::run(session, scenarios))),
+        images(session, on(Stage::Images), testbeds),
     );
+    tokio::join!(OptionFuture::from(on(Stage::E2e).then(|| end_to_end::run(session, placed))), async {
+        OptionFuture::from(on(Stage::Install).then(|| install(session))).await;
+        OptionFuture::from(on(Stage::E2e).then(|| end_to_end::run_own(session, own))).await;
+    },);
     for (_, name, line) in LONG_SCRIPTS.into_iter().filter(|(stage, ..)| on(*stage)) {
         let mut command = Command::new("bash");
         command.args(["-c", line]);
@@ -64,11 +70,14 @@ pub async fn run(session: &Session, stages: &[Stage], long: bool) {
     }
 }
 
-/// Tools of Debian and Helm, which scripts call, and Valkey servers that run on this machine.
-async fn machine(session: &Session) {
+/// Tools of Debian and Helm, which scripts call, Valkey servers that run on this machine, and what testbeds are made of.
+async fn machine(session: &Session, testbeds: bool) {
     prepare(session, "machine", "tools of this machine", driver(session, &["tools"])).await;
     prepare(session, "machine", "Helm", driver(session, &["part", "helm"])).await;
     prepare(session, "machine", "Valkey servers for tests", Command::new("images/fetch-valkey")).await;
+    if testbeds {
+        prepare(session, "machine", "parts of testbeds", driver(session, &["prepare"])).await;
+    }
 }
 
 fn driver(session: &Session, arguments: &[&str]) -> Command {
@@ -80,24 +89,23 @@ fn driver(session: &Session, arguments: &[&str]) -> Command {
 /// Whatever compiled is given, whatever did not is a failure.
 async fn compile(session: &Session) -> Vec<Case> {
     session.say("compile");
+    session.begin("compile");
     let began = Instant::now();
-    let (cases, ended) = suites::compile(session).await;
-    if let Err(reason) = ended {
-        let (verdict, log) = (Verdict::Failed(reason), Some(session.log_of("compile")));
-        session.record(
-            "compile",
-            Outcome { name: "compile".to_owned(), verdict, took: began.elapsed(), log, evidence: None },
-        );
+    let found = suites::compile(session).await;
+    session.end("compile");
+    for (name, reason) in found.failures {
+        let (verdict, log) = (Verdict::Failed(reason), (name == "compile").then(|| session.log_of("compile")));
+        session.record("compile", Outcome { name, verdict, took: began.elapsed(), log, evidence: None });
     }
-    session.say(&format!("compiled in {} s: {} tests", began.elapsed().as_secs(), cases.len()));
-    cases
+    session.say(&format!("compiled in {} s: {} tests", began.elapsed().as_secs(), found.cases.len()));
+    found.cases
 }
 
 /// Those for `make test-long` wait for it, and nothing else runs there.
 fn choose(session: &Session, cases: Vec<Case>, long: bool) -> Vec<Case> {
     let (chosen, left): (Vec<_>, Vec<_>) = cases.into_iter().partition(|case| case.long == long);
     if !long {
-        left.iter().for_each(|case| session.skip("long", &case.name(), "because `make test-long` runs it"));
+        left.iter().for_each(|case| session.skip("long", &case.name(), "`make test-long` runs it"));
     }
     chosen
 }
@@ -109,10 +117,15 @@ async fn unit(session: &Session, cases: Vec<(Case, Needs)>) {
     session.say("unit tests are done");
 }
 
-async fn images(session: &Session) {
+/// Those that testbeds load are built here too, so that nobody compiles while tests run there.
+async fn images(session: &Session, check: bool, testbeds: bool) {
+    if testbeds {
+        let build = testbed::build(&testbed::IMAGES);
+        prepare(session, "images", "build the images for testbeds", build).await;
+    }
     let mut build = Command::new("images/build");
     build.args(["pause", "valkey-8.1", "valkey-9.1", "exporter"]);
-    if prepare(session, "images", "build the images", build).await {
+    if check && prepare(session, "images", "build the images", build).await {
         script::run(session, "images", "images/test", Command::new("images/test")).await;
     }
 }

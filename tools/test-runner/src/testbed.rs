@@ -6,6 +6,11 @@ use crate::{
 };
 use tokio::process::Command;
 
+/// All that any testbed of a run loads.
+pub const IMAGES: [&str; 6] = ["valkey-8.1", "valkey-9.1", "exporter", "operator", "sidecar", "sidecar-older"];
+/// How programs in images for tests are compiled.
+const PROFILE: &str = "quick";
+
 pub struct Testbed<'a> {
     session: &'a Session,
     part: &'static str,
@@ -36,7 +41,7 @@ impl<'a> Testbed<'a> {
         let script = "set -o pipefail; images/build \"$@\" | cut -d' ' -f2 | xargs \"$TESTBED_BIN\" load";
         let mut command = Command::new("bash");
         command.args(["-c", script, "load"]).args(images).envs(self.variables());
-        command.env("TESTBED_BIN", driver(self.session)).env("IMAGE_PROFILE", "quick");
+        command.env("TESTBED_BIN", driver(self.session)).env("IMAGE_PROFILE", PROFILE);
         prepare(self.session, self.part, &format!("{}: load images", self.name), command).await
     }
 
@@ -68,6 +73,13 @@ impl<'a> Testbed<'a> {
     pub fn kubeconfig(&self) -> String {
         format!("/var/lib/valkey-testbed/{}/kubeconfig", self.name)
     }
+}
+
+/// Puts images into the cache, from where testbeds load them.
+pub fn build(images: &[&str]) -> Command {
+    let mut command = Command::new("images/build");
+    command.args(images).env("IMAGE_PROFILE", PROFILE);
+    command
 }
 
 pub fn driver(session: &Session) -> std::path::PathBuf {
