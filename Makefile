@@ -33,7 +33,7 @@ demo: testbed-up ## Set up everything on a bare Debian machine (as root): Kubern
 	kubectl get nodes; kubectl get pods -o wide -L valkey.io/role; kubectl get vc; \
 	service=$$(kubectl get service minimal -o jsonpath='{.spec.clusterIP}'):6379; \
 	echo; echo "A key written and read by a cluster-aware client through the Service $$service:"; \
-	cargo build -q -p load; \
+	$(BUILD) -q --bin valkey-load; \
 	$(TARGET)/debug/valkey-load put --seed $$service greeting hello; \
 	$(TARGET)/debug/valkey-load get --seed $$service greeting; \
 	echo; echo "Look around:  export KUBECONFIG=$$KUBECONFIG PATH=$$(dirname $$KUBECONFIG)/bin:\$$PATH"; \
@@ -45,7 +45,7 @@ kubeconfig: testbed-build ## Print the path of the running testbed's kubeconfig
 	@$(TESTBED) kubeconfig
 
 .PHONY: test test-long test-unit test-images test-chart test-install test-e2e runner
-test: runner ## Run all tests; the account at the end names what failed and where its evidence is
+test: runner ## Run all tests; the end names what failed and where its evidence is
 	@$(RUNNER)
 
 test-long: runner ## Run what only repeats: every version of Valkey everywhere, thousands of histories, soaks
@@ -66,8 +66,8 @@ test-install: runner ## The same, and install, upgrade and uninstall it for real
 test-e2e: runner ## Run the end-to-end tests on testbeds of their own, or on KUBECONFIG with E2E_EXTERNAL=1
 	@$(RUNNER) e2e
 
-runner: testbed-build
-	@$(BUILD) --bin test-runner
+runner:
+	@$(BUILD) --bin test-runner --bin testbed --bin testbed-agent
 
 .PHONY: build images lint fmt generate
 build: ## Compile the programs for release
@@ -102,10 +102,7 @@ bench: testbed-build ## Print the numbers we promise, each with its floor
 	bench/orchestration
 	cargo run --release -q -p bench --bin bench-line
 
-.PHONY: testbed-build tools testbed-up testbed-down
-tools: testbed-build
-	@$(TESTBED) tools
-
+.PHONY: testbed-build testbed-up testbed-down
 testbed-build:
 	@$(BUILD) --bin testbed --bin testbed-agent
 
@@ -118,13 +115,14 @@ testbed-down: testbed-build ## Take it down; nothing is left behind
 
 .PHONY: install deploy run
 install: ## Install the definitions into the current kubeconfig's cluster; somebody else's are never overwritten
-	cargo run -q -p operator -- install-crds
+	@$(BUILD) -q --bin valkey-operator
+	$(TARGET)/debug/valkey-operator install-crds
 
 deploy: ## Install or upgrade the operator there with Helm
 	helm upgrade --install valkey-operator charts/valkey-operator --namespace valkey-operator-system --create-namespace --wait
 
 run: install ## Run the operator of this working tree on the host against the current kubeconfig's cluster
-	cargo run -q -p operator -- run
+	$(TARGET)/debug/valkey-operator run
 
 .PHONY: docker-build docker-push
 docker-build: ## Build the operator's and the sidecar's image

@@ -8,7 +8,7 @@ say() { echo "[$SECONDS s] $*" >&2; }
 
 # Starts a testbed that goes away with this script, with these images and the operator of this working tree.
 prepare() { # nodes, image…
-  [[ -x $testbed ]] || { echo "build the testbed's driver first: cargo build -p testbed -p testbed-agent" >&2; exit 1; }
+  [[ -x $testbed ]] || { echo "build the testbed's driver first: cargo build --workspace --bins" >&2; exit 1; }
   trap '"$testbed" down' EXIT
   "$testbed" up --nodes "$1" --with helm
   shift
