@@ -54,7 +54,8 @@ async fn when_the_socket_goes_away_the_last_identity_stays_and_new_connections_a
     world.operators_agent.start()?;
     world.sidecars_agent.start()?;
     until("the new identity in use", || sidecar.shows() != before).await?;
-    ensure!(sources.iter().all(|source| source.problem().is_none()) && operator.refusals().is_empty());
+    until("no problem", || sources.iter().all(|source| source.problem().is_none())).await?;
+    ensure!(operator.refusals().is_empty());
     Ok(())
 }
 
