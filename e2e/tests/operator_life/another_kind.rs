@@ -2,7 +2,7 @@
 //! types, what it sees, what it plans, and one line of registration.
 
 use anyhow::{Context, Result};
-use e2e::{Scenario, Test, Verdict, cluster};
+use e2e::{Scenario, Test, Verdict};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{ConfigMap, Event};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, Time};
@@ -228,7 +228,7 @@ fn another_kind_is_made_repaired_and_forgotten_by_the_same_runtime() -> Result<(
         says(test, "first", "False").await?;
         assert_eq!(events_about(test, "first").await?, ["Said", "Waiting"]);
         test.api::<Greeting>().delete("first", &Default::default()).await.context("delete the Greeting")?;
-        test.wait_for("the Greeting to be forgotten", cluster::PATIENCE, async || {
+        test.wait_for("the Greeting to be forgotten", e2e::PATIENCE, async || {
             let seen = ended.lock().unwrap().clone();
             Ok(Verdict::when(seen.iter().any(|key| key.name == "first"), || format!("{seen:?}")))
         })
@@ -252,7 +252,7 @@ fn scope(test: &Test, kind: GreetingKind) -> ScopeSettings {
 async fn greeting_is_created(test: &Test, name: &str, text_from: &str) -> Result<()> {
     let metadata = json!({"name": name});
     let greeting = json!({"apiVersion": "e2e.valkey.io/v1", "kind": "Greeting", "metadata": metadata, "spec": {"textFrom": text_from}});
-    test.wait_for("the API server to know the new kind", cluster::PATIENCE, async || {
+    test.wait_for("the API server to know the new kind", e2e::PATIENCE, async || {
         let made = test.api::<Greeting>().patch(name, &PatchParams::apply("somebody"), &Patch::Apply(&greeting)).await;
         Ok(Verdict::when(made.is_ok(), || format!("{made:?}")))
     })
@@ -267,7 +267,7 @@ async fn set_text(test: &Test, name: &str, text: &str) -> Result<()> {
 
 async fn has_text(test: &Test, name: &str, text: &str) -> Result<()> {
     let what = format!("ConfigMap {name} to say {text:?}");
-    test.wait_for_object(name, &what, cluster::PATIENCE, |map: Option<&ConfigMap>| {
+    test.wait_for_object(name, &what, e2e::PATIENCE, |map: Option<&ConfigMap>| {
         let data = map.and_then(|map| map.data.as_ref()).and_then(|data| data.get("text"));
         Verdict::when(data.is_some_and(|found| found == text), || format!("{data:?}"))
     })
@@ -276,7 +276,7 @@ async fn has_text(test: &Test, name: &str, text: &str) -> Result<()> {
 
 async fn says(test: &Test, name: &str, ready: &str) -> Result<()> {
     let what = format!("Greeting {name} to say Ready={ready}");
-    test.wait_for_object(name, &what, cluster::PATIENCE, |greeting: Option<&Greeting>| {
+    test.wait_for_object(name, &what, e2e::PATIENCE, |greeting: Option<&Greeting>| {
         let status = greeting.and_then(|greeting| greeting.status.as_ref());
         let found = status.and_then(|status| status.conditions.first());
         Verdict::when(found.is_some_and(|condition| condition.status == ready), || format!("{found:?}"))

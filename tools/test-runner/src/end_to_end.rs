@@ -11,7 +11,7 @@ use crate::{
 use tokio::process::Command;
 
 /// Tests mostly wait, so more of them share the testbed than there are cores; those with a cluster under load take two places.
-const SLOTS: u32 = 6;
+const SLOTS: u32 = 5;
 const NODES: u8 = 3;
 const IMAGES: [&str; 4] = ["valkey-8.1", "valkey-9.1", "exporter", "sidecar-older"];
 
