@@ -6,7 +6,7 @@ use planner::nodes::{Action, FailoverMode, Outcome, Peer};
 use sidecar_rules::commands::failover::{self, Mode};
 use sidecar_rules::commands::replicate::{self, Held};
 use sidecar_rules::commands::{Need, Objection, add_slots, forget, meet, set_config_epoch};
-use topology::{ClusterNode, NodeId, Role, SlotSet};
+use topology::{ClusterNode, ClusterNodes, NodeId, Role, SlotSet};
 
 /// How long a node that was met is tried.
 const MEETING: u64 = 5_000;
@@ -50,12 +50,24 @@ impl World {
             let at = address(&peer.ip).ok_or_else(|| Outcome::Refused(format!("{} is no address", peer.ip)))?;
             if !meet::knows(&nodes, at) {
                 let theirs = self.view_at(&node.pod, at);
-                meet::check(&nodes, at, Some(&peer.node_id), theirs.as_ref()).map_err(outcome)?;
+                let replaced = self.replaced(&node.pod, &nodes, theirs.as_ref());
+                meet::check(&nodes, at, Some(&peer.node_id), theirs.as_ref(), &replaced).map_err(outcome)?;
                 strange.push(peer.ip.clone());
             }
         }
         let until = self.now + MEETING;
         self.change(node, |node| node.meeting.extend(strange.into_iter().map(|ip| (ip, until))))
+    }
+
+    /// The nodes that one side misses and whose pods run others now.
+    fn replaced(&self, name: &str, ours: &ClusterNodes, theirs: Option<&ClusterNodes>) -> Vec<NodeId> {
+        let suspects = theirs.map(|theirs| meet::suspects(ours, theirs)).unwrap_or_default();
+        let replaced = |node: &&&ClusterNode| {
+            let pod = node.hostname.as_deref().and_then(|host| self.pods.get(host.split('.').next()?));
+            let there = pod.and_then(|pod| self.view_at(name, address(&pod.ip)?));
+            there.is_some_and(|there| meet::is_replaced(node, &there))
+        };
+        suspects.iter().filter(replaced).map(|node| node.id.clone()).collect()
     }
 
     fn add_slots(&mut self, node: &Node, wanted: &SlotSet) -> Work {
@@ -128,7 +140,7 @@ impl World {
     }
 
     /// What a known node sees, if it answers where it is known to be.
-    fn answer_of(&self, node: &Node, other: &ClusterNode) -> Option<topology::ClusterNodes> {
+    fn answer_of(&self, node: &Node, other: &ClusterNode) -> Option<ClusterNodes> {
         let view = self.view_at(&node.pod, other.address?)?;
         view.myself().is_some_and(|found| found.id == other.id).then_some(view)
     }

@@ -209,3 +209,12 @@ fn a_vote_that_cannot_be_won_ends_with_the_way_out() {
     let plan = stage.operators[0].decision.plan.join("; ");
     assert!(plan.contains("run CLUSTER FAILOVER TAKEOVER on cache-4"), "{plan}");
 }
+
+/// Most primaries are gone for good, so nobody is left to declare them dead.
+#[test]
+fn new_nodes_with_the_slots_of_a_lost_majority_are_met_by_the_primary_that_is_left() {
+    let faults = Faults { lost_command: 6, lost_answer: 6, late_word: 3, delay: 400, stale_view: 5 };
+    let blows =
+        [Blow::EmptyVolume(3), Blow::CutNode(2, 4_150), Blow::Wait(8_150), Blow::Replace(0), Blow::Reset(1, true)];
+    survives(in_memory(3), 2_199_965_882_688_366_519, faults, &blows).unwrap();
+}

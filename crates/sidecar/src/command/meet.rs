@@ -6,7 +6,7 @@ use super::{
 };
 use link::contract::{self, NodeAddress};
 use sidecar_rules::commands::{
-    meet::{check, knows},
+    meet::{check, is_replaced, knows, suspects},
     myself,
 };
 use std::{
@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 use tokio::time::{Instant, sleep};
-use topology::NodeId;
+use topology::{ClusterNodes, NodeId};
 use valkey::Connection;
 
 const PATIENCE: Duration = Duration::from_millis(700);
@@ -38,7 +38,8 @@ pub async fn run(execution: &mut Execution<'_>, meet: &contract::Meet) -> Work {
     let strange: Vec<&Target> = targets.iter().filter(|target| !knows(&nodes, target.address)).collect();
     for target in &strange {
         let theirs = neighbour::view_of(target.address, PATIENCE).await;
-        check(&nodes, target.address, target.node_id.as_ref(), theirs.as_ref())?;
+        let replaced = replaced(&nodes, theirs.as_ref()).await;
+        check(&nodes, target.address, target.node_id.as_ref(), theirs.as_ref(), &replaced)?;
     }
     let mut connection = execution.connect().await?;
     for target in &strange {
@@ -59,6 +60,18 @@ pub async fn run(execution: &mut Execution<'_>, meet: &contract::Meet) -> Work {
         greet_again(&mut execution.connect().await?, &me.id, &strange).await?;
     }
     Ok(!strange.is_empty())
+}
+
+/// The nodes that one side misses and whose pods run others now.
+async fn replaced(ours: &ClusterNodes, theirs: Option<&ClusterNodes>) -> Vec<NodeId> {
+    let mut replaced = Vec::new();
+    for suspect in theirs.map(|theirs| suspects(ours, theirs)).unwrap_or_default() {
+        let there = neighbour::at_its_name(suspect).await;
+        if there.is_some_and(|there| is_replaced(suspect, &there)) {
+            replaced.push(suspect.id.clone());
+        }
+    }
+    replaced
 }
 
 /// A node takes slots only from those it knows already, so the first greeting brings none. Without a second one it would hear

@@ -1,6 +1,7 @@
 //! Asking another node directly, before something is done that is only right if it is gone. IO.
 
 use std::{net::SocketAddr, time::Duration};
+use tokio::{net::lookup_host, time::timeout};
 use topology::{ClusterNode, ClusterNodes};
 use valkey::{Address, Connection};
 
@@ -17,4 +18,16 @@ pub async fn view_of(address: SocketAddr, patience: Duration) -> Option<ClusterN
 pub async fn answering(node: &ClusterNode) -> Option<ClusterNodes> {
     let view = view_of(node.address?, PATIENCE).await?;
     view.myself().is_some_and(|other| other.id == node.id).then_some(view)
+}
+
+/// What the node sees that answers where this node's host name leads now.
+pub async fn at_its_name(node: &ClusterNode) -> Option<ClusterNodes> {
+    let (name, port) = (node.hostname.as_deref()?, node.address?.port());
+    let found = timeout(PATIENCE, lookup_host((name, port))).await.ok()?.ok()?;
+    for address in found {
+        if let Some(view) = view_of(address, PATIENCE).await {
+            return Some(view);
+        }
+    }
+    None
 }
