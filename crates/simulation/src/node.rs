@@ -118,10 +118,6 @@ impl Node {
     }
 
     pub fn summary(&self) -> ViewSummary {
-        let mut owners: Vec<String> = self.peers.iter().map(|(id, peer)| format!("{id}={}", peer.slots)).collect();
-        owners.push(format!("{}={}", self.id, self.slots));
-        owners.retain(|owner| !owner.ends_with('='));
-        owners.sort();
         ViewSummary {
             state_ok: self.state_ok(),
             current_epoch: self.current_epoch,
@@ -131,8 +127,24 @@ impl Node {
             failing_nodes: u32::try_from(self.peers.values().filter(|peer| peer.failing).count()).unwrap_or(u32::MAX),
             slots_assigned: self.assigned().count(),
             slots_mine: self.slots.count(),
-            slots_digest: owners.join(";").into_bytes(),
+            slots_digest: self.slots_digest(),
         }
+    }
+
+    /// Equal for two nodes that agree who owns what. Not written as text: it is compared at every tick.
+    fn slots_digest(&self) -> Vec<u8> {
+        let others = self.peers.iter().map(|(id, peer)| (id, &peer.slots));
+        let mut owners: Vec<(&NodeId, &SlotSet)> = others.chain([(&self.id, &self.slots)]).collect();
+        owners.retain(|(_, slots)| !slots.is_empty());
+        owners.sort_unstable();
+        let mut digest = Vec::new();
+        for (id, slots) in owners {
+            digest.extend_from_slice(id.as_str().as_bytes());
+            for range in slots.ranges() {
+                digest.extend([range.first.to_be_bytes(), range.last.to_be_bytes()].concat());
+            }
+        }
+        digest
     }
 
     pub fn view(&self, read_at: Timestamp) -> NodeView {

@@ -3,6 +3,9 @@
 use crate::operator::Operator;
 use crate::world::{Setup, TICK, World};
 
+/// Longer than a forgotten node stays forgotten.
+const QUIET: u64 = 65_000;
+
 pub struct Stage {
     pub world: World,
     pub operators: Vec<Operator>,
@@ -45,6 +48,19 @@ impl Stage {
         }
         let contested = self.operators.iter().any(|operator| self.world.contested(&operator.cluster));
         if contested { Err("a slot has two owners".to_owned()) } else { Ok(self.world.now - start) }
+    }
+
+    /// Runs until every cluster has been whole for so long that nothing of its past is remembered by any node, or the limit is
+    /// reached.
+    pub fn until_settled(&mut self, limit: u64) -> Result<(), String> {
+        let (start, mut whole_since) = (self.world.now, self.world.now);
+        while self.world.now < start + limit && self.world.now < whole_since + QUIET {
+            self.tick()?;
+            if !self.operators.iter().all(Operator::healthy) {
+                whole_since = self.world.now;
+            }
+        }
+        Ok(())
     }
 
     /// Runs on and fails if anybody is told anything.

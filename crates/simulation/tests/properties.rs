@@ -79,7 +79,7 @@ fn survives(setup: Setup, seed: u64, faults: Faults, blows: &[Blow]) -> Result<(
         strike(&mut stage, blow).map_err(|error| format!("{error}\n{}", stage.complaint()))?;
     }
     stage.operators.iter_mut().for_each(|operator| operator.faults = Faults::default());
-    stage.run(150_000).map_err(|error| format!("{error}\n{}", stage.complaint()))?;
+    stage.until_settled(150_000).map_err(|error| format!("{error}\n{}", stage.complaint()))?;
     if stage.operators.iter().all(Operator::healthy) {
         let unreadable = stage.world.unreadable();
         assert!(unreadable.is_empty(), "cannot be read: {unreadable:?}\n{}", stage.complaint());
