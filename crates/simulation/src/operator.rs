@@ -1,8 +1,10 @@
 //! An operator that hears sidecars, decides, commands, and forgets everything but the status when it is killed. In memory.
 
+use crate::kubernetes::Kubernetes;
 use crate::node::Node;
 use crate::pod::{Pod, Process, Waiting};
 use crate::sidecar;
+use crate::whole::Whole;
 use crate::world::{Setup, TICK, World};
 use planner::nodes::{
     Action, Answered, Boot, Decision, FindingKind, Following, NodeFacts, NodeObservation, Orchestration, Outcome,
@@ -78,6 +80,8 @@ pub struct Operator {
     look_at: u64,
     /// The pods as the API server shows them.
     pods: String,
+    /// Its part in objects; without one the pods are simply there.
+    pub whole: Option<Whole>,
 }
 
 impl Operator {
@@ -105,23 +109,29 @@ impl Operator {
             stirred: true,
             look_at: 0,
             pods: String::new(),
+            whole: None,
         }
     }
 
-    pub fn step(&mut self, world: &mut World) -> Result<(), String> {
+    /// An operator that makes the objects too.
+    pub fn whole(setup: &Setup) -> Result<Operator, String> {
+        Ok(Operator { whole: Some(Whole::new(setup)?), ..Operator::new(setup) })
+    }
+
+    pub fn step(&mut self, world: &mut World, mut kubernetes: Option<&mut Kubernetes>) -> Result<(), String> {
         if world.now < self.absent_until {
             return Ok(());
         }
         self.listen(world);
         self.fly(world);
+        if let Some((whole, kubernetes)) = self.whole.as_mut().zip(kubernetes.as_deref_mut()) {
+            self.stirred |= whole.land(kubernetes, world);
+        }
         self.decision.commands.clear();
         if !std::mem::take(&mut self.stirred) && world.now < self.look_at {
             return Ok(());
         }
-        let seen = self.observe(world);
-        let decision = decide(&self.target, &seen, world.timestamp());
-        check_commands(&decision.commands, &self.target, &seen)
-            .map_err(|violation| format!("{} ms: {violation}", world.now))?;
+        let decision = self.decide(world, kubernetes.as_deref())?;
         let pause = decision.look_again.and_then(|pause| u64::try_from(pause.as_millis()).ok());
         self.look_at = pause.map_or(u64::MAX, |pause| world.now + pause);
         self.tell(world.now, &decision);
@@ -129,7 +139,7 @@ impl Operator {
         let acts = decision.commands.iter().any(|command| !command.action.is_reading());
         self.acted += usize::from(acts);
         if acts && self.killed_after == Some(self.acted) {
-            self.kill(world, 2_000);
+            self.kill(world, kubernetes, 2_000);
             return Ok(());
         }
         self.durable = Durable {
@@ -141,8 +151,25 @@ impl Operator {
         Ok(())
     }
 
-    /// The operator dies; the next one knows the status only. Commands on their way arrive or do not.
-    pub fn kill(&mut self, world: &mut World, absence: u64) {
+    /// Decides, and begins the writes if there are any.
+    fn decide(&mut self, world: &World, kubernetes: Option<&Kubernetes>) -> Result<Decision, String> {
+        let seen = self.observe(world);
+        let Some((whole, kubernetes)) = self.whole.as_mut().zip(kubernetes) else {
+            let decision = decide(&self.target, &seen, world.timestamp());
+            let checked = check_commands(&decision.commands, &self.target, &seen);
+            return checked.map(|()| decision).map_err(|violation| format!("{} ms: {violation}", world.now));
+        };
+        let (decision, writes) = whole.plan(kubernetes, world, seen)?;
+        let lines = whole.begin(writes, world.now);
+        self.transcript.extend(lines.iter().map(|line| format!("{:>7} ms  {line}", world.now)));
+        Ok(decision)
+    }
+
+    /// The operator dies; the next one knows the status only. Commands and writes on their way arrive or do not.
+    pub fn kill(&mut self, world: &mut World, kubernetes: Option<&mut Kubernetes>, absence: u64) {
+        if let Some((whole, kubernetes)) = self.whole.as_mut().zip(kubernetes) {
+            whole.die(kubernetes, world);
+        }
         self.transcript.push(format!("{:>7} ms  the operator is killed", world.now));
         for flight in std::mem::take(&mut self.flights) {
             if world.chance.bool() {
@@ -155,13 +182,30 @@ impl Operator {
         self.absent_until = world.now + absence;
     }
 
+    /// A user edits the ValkeyCluster.
+    pub fn ask_for(&mut self, masters: i32, replicas: i32) {
+        self.stirred = true;
+        if let Some(whole) = &mut self.whole {
+            whole.ask_for(masters, replicas);
+        }
+    }
+
+    /// Told a node something at the last look, or is writing.
+    pub fn is_busy(&self) -> bool {
+        !self.decision.commands.is_empty() || self.whole.as_ref().is_some_and(Whole::is_writing)
+    }
+
     pub fn healthy(&self) -> bool {
+        if let Some(whole) = &self.whole {
+            return whole.is_ready();
+        }
         let findings = [FindingKind::SlotsCovered, FindingKind::ReplicasInSync, FindingKind::ViewsAgree];
         findings.iter().all(|kind| self.decision.is(*kind)) && self.decision.orchestration.is_none()
     }
 
     pub fn blocked(&self) -> bool {
-        self.decision.is(FindingKind::Degraded)
+        let whole = self.whole.as_ref();
+        whole.map_or_else(|| self.decision.is(FindingKind::Degraded), |whole| whole.troubles().next().is_some())
     }
 
     fn pods<'w>(&self, world: &'w World) -> Vec<&'w Pod> {
@@ -176,7 +220,9 @@ impl Operator {
     /// Sidecars speak when something changed, a moment later.
     fn listen(&mut self, world: &mut World) {
         let mut present = Vec::new();
-        let shown = |pod: &&Pod| format!("{} {} {:?};", pod.uid, pod.ip, std::mem::discriminant(&pod.process));
+        let shown = |pod: &&Pod| {
+            format!("{} {} {:?}{};", pod.uid, pod.ip, std::mem::discriminant(&pod.process), pod.ending.is_some())
+        };
         let pods: String = self.pods(world).iter().map(shown).collect();
         self.stirred |= pods != self.pods;
         self.pods = pods;
@@ -281,7 +327,7 @@ impl Operator {
                 zone: Some(pod.zone.clone()).filter(|z| !z.is_empty()),
             },
             ready: pod.node().is_some(),
-            terminating: false,
+            terminating: pod.ending.is_some(),
             connected,
             last_answer: self.last_answers.get(&pod.uid).copied().filter(|_| !connected),
             valkey,

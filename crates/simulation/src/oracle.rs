@@ -1,7 +1,7 @@
 //! What must be true at all times: no acknowledged key is without a holder, and clusters do not mix. In memory.
 
 use crate::node::slot;
-use crate::pod::Pod;
+use crate::pod::{Disk, Pod};
 use crate::world::World;
 use std::collections::BTreeSet;
 
@@ -11,7 +11,11 @@ impl World {
             let disk = pod.node().is_none() && pod.disk.data.as_ref().is_some_and(|data| data.keys.contains(&key));
             disk || pod.node().is_some_and(|node| node.keys.contains(&key))
         };
-        self.pods.values().filter(|pod| !except.contains(&pod.name.as_str())).filter(holds).count()
+        let volume = |(name, disk): &(&String, &Disk)| {
+            !except.contains(&name.as_str()) && disk.data.as_ref().is_some_and(|data| data.keys.contains(&key))
+        };
+        let pods = self.pods.values().filter(|pod| !except.contains(&pod.name.as_str())).filter(holds).count();
+        pods + self.volumes.iter().filter(volume).count()
     }
 
     /// A fault is about to hit these pods: keys only they hold may be lost with them, as replication is asynchronous.

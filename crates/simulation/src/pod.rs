@@ -39,6 +39,14 @@ pub enum Process {
     Broken,
 }
 
+/// The pod was deleted and ends at that time.
+#[derive(Clone, Copy, Debug)]
+pub struct Ending {
+    pub at: u64,
+    /// A user wants it to end; otherwise the operator does.
+    pub by_hand: bool,
+}
+
 #[derive(Clone, Debug)]
 pub struct Pod {
     pub name: String,
@@ -54,6 +62,13 @@ pub struct Pod {
     pub died_at: u64,
     /// Addresses of those that followed the process when its sidecar saw it end.
     pub attached: Vec<String>,
+    pub labels: BTreeMap<String, String>,
+    pub annotations: BTreeMap<String, String>,
+    /// UID of the StatefulSet it belongs to.
+    pub controller: Option<String>,
+    /// Seconds since the epoch.
+    pub created: i64,
+    pub ending: Option<Ending>,
 }
 
 impl Pod {

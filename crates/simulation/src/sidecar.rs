@@ -113,10 +113,11 @@ impl World {
         let (id, epoch) = (node.id.clone(), node.current_epoch + 1);
         let candidates = standing.candidates().unwrap_or_default();
         let mut able = candidates.iter().filter_map(|candidate| {
-            let node = self.at(&candidate.address.ip().to_string())?.node()?;
-            let state =
-                CandidateState { is_replica: node.role == Role::Replica, link_up: node.link_up, stopping: false };
-            may_take_over(state).is_ok().then(|| (node.pod.clone(), node.id.clone()))
+            let pod = self.at(&candidate.address.ip().to_string())?;
+            let (node, stopping) = (pod.node()?, pod.ending.is_some());
+            let state = CandidateState { is_replica: node.role == Role::Replica, link_up: node.link_up, stopping };
+            let able = may_take_over(state).is_ok() && self.reachable(name, &node.pod);
+            able.then(|| (node.pod.clone(), node.id.clone()))
         });
         let Some((heir, heir_id)) = able.next() else { return false };
         self.promote(&heir, &id, epoch);

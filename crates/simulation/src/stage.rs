@@ -1,5 +1,6 @@
 //! A world with its operators, run until something is true; the oracle is asked after every tick. In memory.
 
+use crate::kubernetes::Kubernetes;
 use crate::operator::Operator;
 use crate::world::{Setup, TICK, World};
 
@@ -9,19 +10,40 @@ const QUIET: u64 = 65_000;
 pub struct Stage {
     pub world: World,
     pub operators: Vec<Operator>,
+    /// The control plane, when the objects are part of the play.
+    pub kubernetes: Option<Kubernetes>,
 }
 
 impl Stage {
     pub fn new(seed: u64, setups: &[Setup]) -> Stage {
         let mut world = World::new(seed);
         setups.iter().for_each(|setup| world.add(setup));
-        Stage { world, operators: setups.iter().map(Operator::new).collect() }
+        Stage { world, operators: setups.iter().map(Operator::new).collect(), kubernetes: None }
+    }
+
+    /// Nothing is there but a ValkeyCluster: the operator makes the objects and the StatefulSet controller the pods.
+    pub fn whole(seed: u64, setup: &Setup) -> Result<Stage, String> {
+        let mut world = World::new(seed);
+        world.prepare(setup);
+        Ok(Stage { world, operators: vec![Operator::whole(setup)?], kubernetes: Some(Kubernetes::new(setup)) })
+    }
+
+    pub fn kill_operators(&mut self, absence: u64) {
+        let Stage { world, operators, kubernetes } = self;
+        operators.iter_mut().for_each(|operator| operator.kill(world, kubernetes.as_mut(), absence));
     }
 
     pub fn tick(&mut self) -> Result<(), String> {
-        self.world.tick();
-        for operator in &mut self.operators {
-            operator.step(&mut self.world)?;
+        let Stage { world, operators, kubernetes } = self;
+        world.tick();
+        if let Some(kubernetes) = kubernetes {
+            kubernetes.tick(world);
+        }
+        for operator in operators {
+            operator.step(world, kubernetes.as_mut())?;
+        }
+        if let Some(pod) = &self.world.wrongly_ended {
+            return Err(format!("{} ms: {pod} was ended with its slots", self.world.now));
         }
         let lost = self.world.lost();
         if !lost.is_empty() {
@@ -67,8 +89,7 @@ impl Stage {
     pub fn stays_still(&mut self, milliseconds: u64) -> Result<(), String> {
         for _ in 0..milliseconds / TICK {
             self.tick()?;
-            let busy = self.operators.iter().find(|operator| !operator.decision.commands.is_empty());
-            if let Some(operator) = busy {
+            if let Some(operator) = self.operators.iter().find(|operator| operator.is_busy()) {
                 return Err(format!("{} ms: not still: {:?}", self.world.now, operator.decision.commands));
             }
         }
@@ -92,7 +113,8 @@ impl Stage {
                 .collect();
             let last = operator.transcript.iter().rev().take(40).rev().cloned().collect::<Vec<_>>().join("\n");
             format!(
-                "{last}\nrunning {:?}\nplan {:?}\n{}",
+                "{last}\n{}running {:?}\nplan {:?}\n{}",
+                operator.whole.as_ref().map(|whole| format!("{:?}\n", whole.report)).unwrap_or_default(),
                 operator.decision.orchestration,
                 operator.decision.plan,
                 findings.join("\n")

@@ -42,6 +42,10 @@ pub struct World {
     pub saves: bool,
     /// Keys that were acknowledged and that nobody may lose.
     pub acknowledged: BTreeSet<u32>,
+    /// Volumes whose pods are gone.
+    pub volumes: BTreeMap<String, Disk>,
+    /// A pod with slots that the operator let end.
+    pub wrongly_ended: Option<String>,
     next: u64,
 }
 
@@ -57,12 +61,19 @@ impl World {
             persistent: true,
             saves: true,
             acknowledged: BTreeSet::new(),
+            volumes: BTreeMap::new(),
+            wrongly_ended: None,
             next: 0,
         }
     }
 
-    pub fn add(&mut self, setup: &Setup) {
+    /// What a cluster's pods are like.
+    pub fn prepare(&mut self, setup: &Setup) {
         (self.persistent, self.saves) = (setup.persistent, setup.saves);
+    }
+
+    pub fn add(&mut self, setup: &Setup) {
+        self.prepare(setup);
         for ordinal in 0..setup.masters * (1 + setup.replicas) {
             self.add_pod(setup, ordinal);
         }
@@ -81,10 +92,15 @@ impl World {
             kubernetes_node,
             zone,
             process,
-            disk: Disk::default(),
+            disk: self.volumes.remove(&name).unwrap_or_default(),
             sidecar: false,
             died_at: self.now,
             attached: Vec::new(),
+            labels: BTreeMap::new(),
+            annotations: BTreeMap::new(),
+            controller: None,
+            created: self.timestamp().as_second(),
+            ending: None,
         };
         self.pods.insert(name, pod);
     }

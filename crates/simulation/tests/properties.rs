@@ -46,8 +46,7 @@ fn strike(stage: &mut Stage, blow: &Blow) -> Result<(), String> {
         }
         Blow::CutNode(node, time) => cut(stage, *node, *time)?,
         Blow::KillOperator => {
-            let Stage { world, operators } = stage;
-            operators.iter_mut().for_each(|operator| operator.kill(world, 1_500));
+            stage.kill_operators(1_500);
         }
         Blow::Reset(index, hard) => drop(stage.world.reset(&pod(*index), *hard)),
         Blow::Forget(at, index) => drop(stage.world.forget_by_hand(&pod(*at), &pod(*index))),

@@ -43,8 +43,7 @@ fn a_replica_that_stopped_following_long_before_waits_for_the_primary_that_has_m
 fn an_operator_that_did_not_see_the_end_leaves_an_old_copy_to_the_clusters_own_election() -> Outcome {
     let (mut stage, primary, replica) = with_an_old_copy(61)?;
     cut_off(&mut stage, &primary);
-    let Stage { world, operators } = &mut stage;
-    operators[0].kill(world, 1_000);
+    stage.kill_operators(1_000);
     stage.run(60_000)?;
     assert_eq!(stage.world.node(&replica).map(|node| node.role), Some(Role::Replica));
     assert!(stage.operators[0].blocked(), "{}", stage.complaint());

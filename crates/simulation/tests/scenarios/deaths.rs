@@ -57,7 +57,7 @@ fn with_the_operator_gone_the_cluster_fails_over_alone() -> Outcome {
     stage.world.kill(&dead);
     stage.run(20_000)?;
     assert_eq!(stage.world.node(&dead).map(|node| node.role), Some(Role::Replica));
-    operator.kill(&mut stage.world, 0);
+    operator.kill(&mut stage.world, None, 0);
     stage.operators.push(operator);
     ends_whole(&mut stage, 60_000)
 }

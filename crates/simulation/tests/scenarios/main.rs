@@ -9,3 +9,4 @@ mod limits;
 mod majority;
 mod support;
 mod volumes;
+mod whole;

@@ -10,11 +10,15 @@ pub fn formed(seed: u64, setups: &[Setup]) -> Result<Stage, String> {
     let mut stage = Stage::new(seed, setups);
     stage.until_healthy(60_000)?;
     for setup in setups {
-        let base = stage.world.acknowledged.len() as u32;
-        assert!((base..base + 200).all(|key| stage.world.write(setup.name, key)), "every slot is served");
+        write_keys(&mut stage, setup.name);
     }
     stage.run(1_000)?;
     Ok(stage)
+}
+
+pub fn write_keys(stage: &mut Stage, cluster: &str) {
+    let base = stage.world.acknowledged.len() as u32;
+    assert!((base..base + 200).all(|key| stage.world.write(cluster, key)), "every slot is served");
 }
 
 /// Ends whole, with every acknowledged key readable, and then says nothing more.

@@ -1,0 +1,126 @@
+//! The whole plan: objects and nodes together, from an empty namespace on.
+
+use crate::support::{Outcome, ends_whole, golden, primary_of, write_keys};
+use api::conditions::Reason;
+use simulation::{Setup, Stage};
+
+fn made(seed: u64, setup: &Setup) -> Result<Stage, String> {
+    let mut stage = Stage::whole(seed, setup)?;
+    ends_whole(&mut stage, 60_000)?;
+    write_keys(&mut stage, setup.name);
+    stage.run(1_000)?;
+    Ok(stage)
+}
+
+fn says(stage: &Stage, reason: Reason) -> bool {
+    let operators = stage.operators.iter().filter_map(|operator| operator.whole.as_ref());
+    operators.flat_map(simulation::Whole::troubles).any(|trouble| trouble == reason)
+}
+
+#[test]
+fn an_empty_namespace_becomes_a_cluster() -> Outcome {
+    let mut stage = Stage::whole(1, &Setup::default())?;
+    ends_whole(&mut stage, 60_000)?;
+    assert_eq!(stage.world.pods.len(), 6);
+    golden(&stage, "whole-form")
+}
+
+#[test]
+fn a_lowered_master_count_ends_no_pod_and_is_told() -> Outcome {
+    let mut stage = made(2, &Setup { masters: 6, ..Setup::default() })?;
+    stage.note("masterCount becomes 3");
+    stage.operators[0].ask_for(3, 1);
+    stage.run(30_000)?;
+    assert_eq!(stage.world.pods.len(), 12);
+    assert!(says(&stage, Reason::NotSupportedYet), "{}", stage.complaint());
+    stage.note("masterCount becomes 6 again");
+    stage.operators[0].ask_for(6, 1);
+    ends_whole(&mut stage, 60_000)?;
+    golden(&stage, "whole-masters-lowered")
+}
+
+#[test]
+fn raised_replicas_get_pods_and_join() -> Outcome {
+    let mut stage = made(3, &Setup::default())?;
+    stage.note("replicasPerMaster becomes 2");
+    stage.operators[0].ask_for(3, 2);
+    ends_whole(&mut stage, 60_000)?;
+    assert!(stage.operators[0].durable.shards.iter().all(|shard| shard.nodes.len() == 3), "{}", stage.complaint());
+    golden(&stage, "whole-replicas-raised")
+}
+
+#[test]
+fn a_stateful_set_that_is_scaled_down_by_hand_is_repaired_and_its_pods_come_back() -> Outcome {
+    let mut stage = made(4, &Setup::default())?;
+    stage.note("the StatefulSet is scaled to 2 by hand");
+    stage.kubernetes.as_mut().unwrap().scale_by_hand(2);
+    stage.run(1_000)?;
+    ends_whole(&mut stage, 120_000)?;
+    assert_eq!((stage.world.pods.len(), stage.world.unreadable().len()), (6, 0));
+    golden(&stage, "whole-scaled-by-hand")
+}
+
+#[test]
+fn a_stateful_set_that_is_deleted_without_its_pods_adopts_them_again() -> Outcome {
+    let mut stage = made(5, &Setup::default())?;
+    let uids: Vec<u64> = stage.world.pods.values().map(|pod| pod.uid).collect();
+    stage.note("the StatefulSet is deleted, its pods stay");
+    let Stage { world, kubernetes, .. } = &mut stage;
+    kubernetes.as_mut().unwrap().delete_stateful_set(world, false);
+    stage.run(1_000)?;
+    ends_whole(&mut stage, 60_000)?;
+    assert_eq!(stage.world.pods.values().map(|pod| pod.uid).collect::<Vec<_>>(), uids);
+    Ok(())
+}
+
+#[test]
+fn a_stateful_set_that_is_deleted_with_its_pods_is_made_again_over_the_volumes() -> Outcome {
+    let mut stage = made(6, &Setup::default())?;
+    let keys = stage.world.acknowledged.clone();
+    let Stage { world, kubernetes, .. } = &mut stage;
+    kubernetes.as_mut().unwrap().delete_stateful_set(world, true);
+    stage.run(2_000)?;
+    ends_whole(&mut stage, 120_000)?;
+    stage.world.acknowledged = keys;
+    assert_eq!(stage.world.unreadable(), Vec::<u32>::new());
+    Ok(())
+}
+
+#[test]
+fn a_dead_primary_is_succeeded_before_anything_is_written() -> Outcome {
+    let mut stage = made(7, &Setup::default())?;
+    let dead = primary_of(&stage, 0);
+    stage.note("the primary's process is killed");
+    stage.world.kill(&dead);
+    stage.run(1_000)?;
+    ends_whole(&mut stage, 60_000)?;
+    golden(&stage, "whole-primary-killed")
+}
+
+#[test]
+fn a_used_up_quota_is_named_and_waited_for() -> Outcome {
+    let mut stage = Stage::whole(8, &Setup::default())?;
+    stage.kubernetes.as_mut().unwrap().quota = Some(4);
+    stage.run(30_000)?;
+    assert!(says(&stage, Reason::QuotaExceeded), "{}", stage.complaint());
+    assert!(stage.world.nodes().all(|node| node.slots.is_empty()));
+    stage.note("the quota is raised");
+    stage.kubernetes.as_mut().unwrap().quota = None;
+    ends_whole(&mut stage, 60_000)?;
+    golden(&stage, "whole-quota")
+}
+
+/// In memory and without replicas, nothing is left of any node: it is formed anew, with all its pods.
+#[test]
+fn a_cache_without_replicas_whose_pods_are_all_deleted_gets_all_of_them_back() -> Outcome {
+    let setup = Setup { replicas: 0, persistent: false, saves: false, ..Setup::default() };
+    for seed in 0..20 {
+        let mut stage = made(seed, &setup)?;
+        let pods: Vec<String> = stage.world.pods.keys().cloned().collect();
+        pods.iter().for_each(|pod| stage.world.delete_pod(pod, true));
+        stage.run(2_000)?;
+        ends_whole(&mut stage, 120_000).map_err(|error| format!("seed {seed}: {error}"))?;
+        assert_eq!(stage.world.pods.len(), 3, "seed {seed}");
+    }
+    Ok(())
+}
