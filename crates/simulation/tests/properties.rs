@@ -217,3 +217,27 @@ fn new_nodes_with_the_slots_of_a_lost_majority_are_met_by_the_primary_that_is_le
         [Blow::EmptyVolume(3), Blow::CutNode(2, 4_150), Blow::Wait(8_150), Blow::Replace(0), Blow::Reset(1, true)];
     survives(in_memory(3), 2_199_965_882_688_366_519, faults, &blows).unwrap();
 }
+
+/// Two groups of a half-formed cluster, and a primary that has yet to tell what it sees since its start.
+#[test]
+fn nobody_is_introduced_over_the_head_of_a_node_that_is_not_read_yet() {
+    let blows = [Blow::Kill(4), Blow::Write(377_231), Blow::CutNode(1, 6_340), Blow::Kill(1)];
+    survives(with_volumes(3), 772_943_718_893_735_113, Faults::default(), &blows).unwrap();
+}
+
+/// The dead owner was forgotten by hand and its replica reset: no view names an owner of the slots any more.
+#[test]
+fn a_shard_that_nobody_remembers_is_made_anew() {
+    let blows = [
+        Blow::RestartAll,
+        Blow::Kill(4),
+        Blow::Write(763_723),
+        Blow::CutNode(1, 10_724),
+        Blow::Forget(4, 3),
+        Blow::Forget(0, 2),
+        Blow::Replace(2),
+        Blow::Write(479_716),
+        Blow::Reset(0, false),
+    ];
+    survives(in_memory(1), 11_268_835_860_882_576_372, Faults::default(), &blows).unwrap();
+}

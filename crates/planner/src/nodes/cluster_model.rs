@@ -103,6 +103,11 @@ impl<'a> Member<'a> {
         self.facts().and_then(|_| current_view(self.pod))
     }
 
+    /// It answers its sidecar, and did not answer us.
+    pub fn is_mute(&self) -> bool {
+        self.pod.connected && self.membership == Membership::Unknown && matches!(self.pod.valkey, Valkey::Answers(_))
+    }
+
     /// One of this cluster, or about to be.
     pub fn belongs(&self) -> bool {
         matches!(self.membership, Membership::Ours | Membership::Fresh | Membership::Founder)

@@ -1,10 +1,10 @@
 //! The decision: a total function of what is wanted, what was seen, what runs, and the time. Pure; never fails, never waits.
 
 use super::action::{Action, PodCommand};
-use super::cluster_model::{ClusterModel, Member, Membership};
+use super::cluster_model::ClusterModel;
 use super::decision::{Decision, Event};
 use super::limits::{self, LISTED, cut, listed};
-use super::observation::{NodeObservation, Outcome, Target, Valkey};
+use super::observation::{NodeObservation, Outcome, Target};
 use super::proposal::{Proposal, command, due};
 use super::record::{Answers, Kind, Orchestration, Queued, Stage, Trouble};
 use super::{departed, failover, findings, form, heal, shards, views};
@@ -165,16 +165,9 @@ fn look_again(model: &ClusterModel, active: Option<&Proposal>, unread: bool) -> 
         None if unread => Some(limits::REPEAT_FAILED),
         None if departed::is_any_doubtful(model) => Some(limits::POLL_WAITING),
         // A node that could not tell its view is asked again.
-        None if model.members.iter().any(|member| member.pod.connected && is_mute(member)) => {
-            Some(limits::POLL_WAITING)
-        }
+        None if model.members.iter().any(|member| member.is_mute()) => Some(limits::POLL_WAITING),
         None => None,
     }
-}
-
-/// It answers its sidecar, and did not answer us.
-fn is_mute(member: &Member) -> bool {
-    member.membership == Membership::Unknown && matches!(member.pod.valkey, Valkey::Answers(_))
 }
 
 /// What waits for its turn. A kind keeps the time it was first wanted.

@@ -45,8 +45,12 @@ fn await_pods(model: &ClusterModel) -> Proposal {
 }
 
 /// With every slot given away there is a cluster, and one of its primaries may be what is missing: whoever votes for a successor
-/// has to know the candidates. New nodes come later: two that met only each other would look like another cluster.
+/// has to know the candidates. New nodes come later: two that met only each other would look like another cluster. Nor is anybody
+/// introduced over the head of a node that has yet to tell what it sees: its slots might be another's too.
 fn introductions_of_those_there(model: &ClusterModel) -> Vec<PodCommand> {
+    if model.members.iter().any(Member::is_mute) {
+        return Vec::new();
+    }
     let there = |member: &Member| member.wanted && !member.alone();
     let group: Vec<Member> = model.belonging().into_iter().filter(there).collect();
     let introductions = mesh::introductions(model, &group).filter(|_| model.map.unassigned().is_empty());

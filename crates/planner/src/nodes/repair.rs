@@ -6,7 +6,7 @@ use super::departed;
 use super::form::grant;
 use super::limits;
 use super::proposal::Proposal;
-use super::record::{Kind, Stage};
+use super::record::{Kind, ShardNode, Stage};
 use api::conditions::Reason;
 use topology::{NodeId, Role, SlotSet};
 
@@ -56,7 +56,8 @@ fn lost(model: &ClusterModel) -> Option<Proposal> {
         (!slots.is_empty() && dead && !copies).then_some(slots)
     };
     let lost: Vec<SlotSet> = model.map.ids().filter_map(gone).collect();
-    let slots = lost.first()?;
+    let unclaimed = unclaimed(model);
+    let slots = lost.first().or(unclaimed.first())?;
     let forming = model.running.is_some_and(|running| running.kind == Kind::Form) || model.recorded.is_empty();
     if model.target.persistent && !forming {
         return Some(Proposal::blocked(Kind::Heal, Stage::AssignSlots, vec![(Reason::ShardLost, lost_text(slots))]));
@@ -67,10 +68,34 @@ fn lost(model: &ClusterModel) -> Option<Proposal> {
         let waits = vec![format!("a copy of slots {slots} to come back, before an empty shard takes their place")];
         return Some(Proposal::waiting(Kind::Heal, step, waits));
     }
-    let newcomers = model.members.iter().filter(|member| member.membership == Membership::Fresh && member.wanted);
-    let grants = newcomers.zip(lost).enumerate();
+    // A dead owner's claim is beaten by a new epoch, which only a node that knows nobody can be given; others take what is free.
+    let members = || model.members.iter().filter(|member| member.wanted);
+    let newcomers: Vec<&Member> = members().filter(|member| member.membership == Membership::Fresh).collect();
+    let idle = members().filter(|member| is_idle(model, member));
+    let free: Vec<&Member> = newcomers.iter().copied().skip(lost.len()).chain(idle).collect();
+    let grants = newcomers.into_iter().zip(lost).chain(free.into_iter().zip(unclaimed)).enumerate();
     let commands = grants.flat_map(|(index, (member, slots))| grant(model, member, slots, index)).collect();
     Some(Proposal::new(Kind::Heal, step, commands))
+}
+
+/// Slots on record that no view gives to anybody, as when the dead owner was forgotten by hand, and of which nobody has a copy.
+fn unclaimed(model: &ClusterModel) -> Vec<SlotSet> {
+    let free = model.map.unassigned().difference(model.covered());
+    let gone = |node: &ShardNode| match model.by_id(&node.node_id) {
+        Some(member) => is_idle(model, &member),
+        None => {
+            let id = &node.node_id;
+            departed::successor(model, id).is_some() && !departed::answers_somewhere(model, id)
+        }
+    };
+    let lost = model.recorded.iter().filter(|shard| shard.nodes.iter().all(gone));
+    lost.map(|shard| shard.slots.intersection(&free)).filter(|slots| !slots.is_empty()).collect()
+}
+
+/// A node of ours that has neither slots nor keys and follows nobody.
+fn is_idle(model: &ClusterModel, member: &Member) -> bool {
+    let empty = member.facts().is_some_and(|facts| facts.keys == 0 && facts.role == Role::Primary);
+    empty && member.membership == Membership::Ours && model.slots(member).is_empty()
 }
 
 fn lost_text(slots: &SlotSet) -> String {
