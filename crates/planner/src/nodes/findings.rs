@@ -109,7 +109,7 @@ fn views_agree(model: &ClusterModel) -> Finding {
     }
 }
 
-fn view_doubts(model: &ClusterModel) -> Vec<String> {
+pub(crate) fn view_doubts(model: &ClusterModel) -> Vec<String> {
     let mut doubts = Vec::new();
     let unheard: Vec<String> = model.unheard().iter().map(ToString::to_string).collect();
     if !unheard.is_empty() {

@@ -20,7 +20,8 @@ pub(crate) fn propose(model: &ClusterModel) -> Option<Proposal> {
     if !obstacles.is_empty() {
         return Some(Proposal::blocked(Kind::Form, Stage::AwaitPods, obstacles));
     }
-    if !model.all_answer() {
+    let all_given = model.map.unassigned().is_empty();
+    if !model.all_answer() || !all_given && model.members.iter().any(|member| member.facts().is_none()) {
         return Some(await_pods(model));
     }
     let plan = plan(model);
@@ -32,14 +33,16 @@ pub(crate) fn applies(model: &ClusterModel) -> bool {
     model.recorded.is_empty() && (departed::unknown_ids(model).is_empty() || !model.all_answer())
 }
 
+/// A pod that the spec does not ask for any more may own slots all the same: none are given away before it has spoken.
 fn await_pods(model: &ClusterModel) -> Proposal {
-    let silent = |member: &&Member| member.wanted && member.facts().is_none();
+    let silent = |member: &&Member| member.facts().is_none();
     let mut names = model.unheard();
     names.extend(model.members.iter().filter(silent).map(|member| member.pod.name.clone()));
     names.sort();
     names.dedup();
     let names: Vec<String> = names.iter().map(ToString::to_string).collect();
-    let waits = vec![format!("all {} Valkeys to answer; not yet: {}", model.target.pods(), listed(&names))];
+    let pods = model.target.pods().max(model.members.len());
+    let waits = vec![format!("all {pods} Valkeys to answer; not yet: {}", listed(&names))];
     let commands = introductions_of_those_there(model);
     Proposal { stuck: commands.is_empty(), commands, ..Proposal::waiting(Kind::Form, Stage::AwaitPods, waits) }
 }
@@ -114,12 +117,14 @@ fn give_back(model: &ClusterModel) -> Option<Proposal> {
     (!commands.is_empty()).then(|| Proposal::new(Kind::Form, Stage::AssignSlots, commands))
 }
 
-/// Slots nobody has go evenly to the primaries that have none.
+/// Slots nobody has go evenly to the primaries that have none, or to all when none is without: fewer may be wanted now than when
+/// the first shares were given.
 fn assign(model: &ClusterModel, plan: &[ShardPlan]) -> Option<Proposal> {
-    let primaries = plan.iter().filter_map(|shard| model.by_name(&shard.primary));
-    let lacking: Vec<Member> = primaries.filter(|member| model.slots(member).is_empty()).collect();
+    let primaries: Vec<Member> = plan.iter().filter_map(|shard| model.by_name(&shard.primary)).collect();
+    let lacking: Vec<Member> = primaries.iter().filter(|member| model.slots(member).is_empty()).copied().collect();
+    let takers = if lacking.is_empty() { primaries } else { lacking };
     let free = model.map.unassigned();
-    if lacking.is_empty() || free.is_empty() {
+    if takers.is_empty() || free.is_empty() {
         return None;
     }
     let unsettled = model.members.iter().filter(|member| unsettled(member)).collect::<Vec<_>>();
@@ -129,7 +134,7 @@ fn assign(model: &ClusterModel, plan: &[ShardPlan]) -> Option<Proposal> {
         let reads = reads.map(|member| command(member, Action::ReadView)).collect();
         return Some(Proposal::new(Kind::Form, Stage::AssignSlots, reads));
     }
-    let commands = lacking.iter().zip(even(&free, lacking.len())).enumerate();
+    let commands = takers.iter().zip(even(&free, takers.len())).enumerate();
     let commands = commands.flat_map(|(index, (member, slots))| grant(model, member, slots, index)).collect();
     Some(Proposal::new(Kind::Form, Stage::AssignSlots, commands))
 }
@@ -179,7 +184,9 @@ fn pairings<'a>(model: &ClusterModel<'a>, shard: &ShardPlan) -> Vec<Pairing<'a>>
 
 /// Formed is what every node says is formed.
 fn verify(model: &ClusterModel) -> Option<Proposal> {
-    let doubts = findings::doubts(model);
+    // With another number of shards than is wanted now, the replicas cannot come out right before that is settled.
+    let as_wanted = model.owners().len() == model.target.masters;
+    let doubts = if as_wanted { findings::doubts(model) } else { findings::view_doubts(model) };
     let since = model.running.map(|running| age(model.now, running.step_started_at));
     let stuck = since.is_some_and(|since| since > super::limits::PATIENCE);
     (!doubts.is_empty()).then(|| Proposal { stuck, ..Proposal::waiting(Kind::Form, Stage::Verify, doubts) })

@@ -11,7 +11,8 @@ use api::conditions::Reason;
 use topology::{NodeId, Role, SlotSet};
 
 pub(crate) fn propose(model: &ClusterModel) -> Option<Proposal> {
-    if !model.all_answer() || !model.unheard().is_empty() {
+    let silent = model.members.iter().any(|member| member.facts().is_none());
+    if !model.all_answer() || !model.unheard().is_empty() || silent {
         return None;
     }
     let commands = returned(model);
