@@ -241,3 +241,23 @@ fn a_shard_that_nobody_remembers_is_made_anew() {
     ];
     survives(in_memory(1), 11_268_835_860_882_576_372, Faults::default(), &blows).unwrap();
 }
+
+/// A half-formed cluster in two groups, of which one knows a pod that is away.
+#[test]
+fn two_groups_do_not_meet_while_a_pod_is_away() {
+    let blows = [
+        Blow::Forget(5, 3),
+        Blow::Forget(4, 2),
+        Blow::Forget(5, 2),
+        Blow::CutNode(2, 11_534),
+        Blow::Kill(3),
+        Blow::Replace(5),
+        Blow::CutNode(2, 12_853),
+        Blow::Kill(5),
+        Blow::Replace(1),
+        Blow::KillOperator,
+        Blow::Replace(2),
+    ];
+    let setup = Setup { persistent: false, ..with_volumes(3) };
+    survives(setup, 8_423_933_698_251_629_787, Faults::default(), &blows).unwrap();
+}

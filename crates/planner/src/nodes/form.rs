@@ -55,9 +55,20 @@ fn introductions_of_those_there(model: &ClusterModel) -> Vec<PodCommand> {
         return Vec::new();
     }
     let there = |member: &Member| member.wanted && !member.alone();
-    let group: Vec<Member> = model.belonging().into_iter().filter(there).collect();
+    let group = around_the_best_known(model.belonging().into_iter().filter(there).collect());
     let introductions = mesh::introductions(model, &group).filter(|_| model.map.unassigned().is_empty());
     introductions.map(|(_, commands)| commands).unwrap_or_default()
+}
+
+/// While a pod is away nothing proves that two groups of nodes are one cluster: only those that share an acquaintance meet.
+fn around_the_best_known(mut group: Vec<Member>) -> Vec<Member> {
+    let knows = |member: &Member, other: &Member| {
+        other.id().is_some_and(|id| member.view().is_some_and(|view| view.get(id).is_some()))
+    };
+    let known_by = |other: &Member| group.iter().filter(|member| knows(member, other)).count();
+    let Some(best) = group.iter().max_by_key(|member| known_by(member)).copied() else { return group };
+    group.retain(|member| knows(member, &best));
+    group
 }
 
 /// Data that no slot accounts for: forming would be guessing.
