@@ -261,3 +261,18 @@ fn two_groups_do_not_meet_while_a_pod_is_away() {
     let setup = Setup { persistent: false, ..with_volumes(3) };
     survives(setup, 8_423_933_698_251_629_787, Faults::default(), &blows).unwrap();
 }
+
+/// Voters that forgot the replica of a dead primary do not vote for it before they have met it again.
+#[test]
+fn a_replica_that_was_forgotten_by_hand_is_introduced_to_those_who_vote() {
+    let blows = [
+        Blow::Wait(7_589),
+        Blow::CutNode(1, 11_918),
+        Blow::Wait(8_313),
+        Blow::Write(305_971),
+        Blow::Forget(5, 4),
+        Blow::Kill(5),
+        Blow::Kill(5),
+    ];
+    survives(in_memory(1), 11_514_161_647_537_460_205, Faults::default(), &blows).unwrap();
+}
