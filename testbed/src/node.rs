@@ -192,7 +192,9 @@ fn kubelet_config(testbed: &Testbed, node: &Node) -> serde_json::Value {
         "containerRuntimeEndpoint": format!("unix://{}", dir.containerd_socket(&node.name)),
         "cgroupDriver": "cgroupfs", "cgroupRoot": format!("/{}/{}", dir.cgroup(), node.name), "failCgroupV1": false,
         "podLogsDir": format!("{home}/pod-logs"), "volumePluginDir": format!("{home}/volume-plugins"),
-        "nodeLeaseDurationSeconds": patience::seconds(8).as_secs(), "nodeStatusUpdateFrequency": "3s",
+        "nodeLeaseDurationSeconds": patience::seconds(8).as_secs(),
+        // Also how long a kubelet waits for the answer to a heartbeat.
+        "nodeStatusUpdateFrequency": format!("{}s", patience::seconds(3).as_secs()),
         // The nodes share one disk with everything else on the machine: its fullness is no reason to evict.
         "evictionHard": {"memory.available": "0%", "nodefs.available": "0%", "nodefs.inodesFree": "0%", "imagefs.available": "0%"},
         "imageGCHighThresholdPercent": 100, "imageGCLowThresholdPercent": 99,

@@ -134,7 +134,8 @@ impl Supervisor {
                 };
                 bail!("{part} {story}: {reason:#}; the end of {}:\n{}", log.display(), tail(&log, 10));
             }
-            thread::sleep(Duration::from_millis(100));
+            // Looking costs a slow machine as much more as everything else.
+            thread::sleep(Duration::from_millis(100) * patience::factor());
         }
     }
 }
