@@ -16,7 +16,7 @@ TEST_IMAGES := valkey-8.1 valkey-9.1 exporter
 BUILD := cargo build --workspace
 RUNNER := $(TARGET)/debug/test-runner
 
-SCRIPTS := images/build images/test images/fetch-valkey charts/generate charts/find-helm charts/test e2e/install-operator bench/memory bench/orchestration bench/lib.sh
+SCRIPTS := images/build images/test images/fetch-valkey charts/generate charts/find-helm charts/test e2e/install-operator bench/memory bench/orchestration bench/lib.sh $(wildcard testbed/vm/*)
 # Errors say themselves where they come from; where a failed test was called from says nothing, in sixty lines.
 export RUST_LIB_BACKTRACE ?= 0
 
@@ -48,7 +48,7 @@ kubeconfig: testbed-build ## Print the path of the running testbed's kubeconfig
 test: runner ## Run all tests; the end names what failed and where its evidence is
 	@$(RUNNER)
 
-test-long: runner ## Run what only repeats: every version of Valkey everywhere, thousands of histories, soaks
+test-long: runner ## Run what only repeats: every version of Valkey everywhere, thousands of histories, other cgroups
 	@$(RUNNER) --long
 
 test-unit: runner ## Run the tests that need no cluster; some start real Valkey servers

@@ -32,14 +32,18 @@ pub enum Stage {
     E2e,
     /// Thousands of random histories of the simulation; for --long
     Histories,
+    /// A testbed's life in virtual machines with other cgroups than this one; for --long
+    Machines,
 }
 
 pub const USUAL: [Stage; 4] = [Stage::Unit, Stage::Images, Stage::Install, Stage::E2e];
-pub const LONG: [Stage; 3] = [Stage::Unit, Stage::E2e, Stage::Histories];
+pub const LONG: [Stage; 4] = [Stage::Unit, Stage::E2e, Stage::Histories, Stage::Machines];
 
 /// Scripts that `make test-long` runs one after the other when all else is done; each needs a stage of its own.
-const LONG_SCRIPTS: [(Stage, &str, &str); 1] =
-    [(Stage::Histories, "histories", "PROPTEST_CASES=3000 cargo test --release -p simulation --test properties")];
+const LONG_SCRIPTS: [(Stage, &str, &str); 2] = [
+    (Stage::Histories, "histories", "PROPTEST_CASES=10000 cargo test --workspace --test properties"),
+    (Stage::Machines, "machines", "testbed/vm/test"),
+];
 
 /// First what needs no testbed, beside building the images; then what does. Neither is slowed down by the other.
 pub async fn run(session: &Session, stages: &[Stage], long: bool) {
