@@ -14,6 +14,7 @@ pub mod names;
 pub mod node_settings;
 pub mod parameters;
 pub mod quantity;
+pub mod text;
 pub mod valkey_version;
 #[cfg(feature = "crd")]
 pub mod yaml;

@@ -1,9 +1,9 @@
 //! `settings.json`: what the operator tells every sidecar of a cluster. Pure; written by `manifests`, read by the sidecar.
 //! It holds only what is the same for all pods of the cluster; what differs comes from the pod's own environment.
 
+use crate::text::digest;
 use crate::valkey_version::ValkeyVersion;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -21,8 +21,7 @@ const REVISION_LENGTH: usize = 12;
 
 /// Which settings these are, from the text of the file: a sidecar older than a field still counts it.
 pub fn revision(text: &str) -> String {
-    let digest: String = Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
-    digest.chars().take(REVISION_LENGTH).collect()
+    digest(text.as_bytes(), REVISION_LENGTH)
 }
 
 /// The settings all pods of one cluster share.

@@ -6,11 +6,7 @@ const SHOWN: usize = 5;
 
 /// The first few, and how many more.
 pub fn names(names: &[String]) -> String {
-    let shown = names.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
-    match names.len().saturating_sub(SHOWN) {
-        0 => shown,
-        more => format!("{shown} and {more} more"),
-    }
+    api::text::listed(names, SHOWN)
 }
 
 pub fn moment(at: Timestamp) -> String {

@@ -4,10 +4,9 @@
 use api::cluster::effective::EffectiveSpec;
 use api::names::annotation;
 use api::node_settings::LineSettings;
-use api::parameters;
 use api::valkey_version::ValkeyVersion;
+use api::{parameters, text};
 use serde::Serialize;
-use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Field of the spec → digest of its effective value. A field without a value has no entry: a later version may then know more
@@ -77,8 +76,5 @@ pub fn pending(pod: &BTreeMap<String, String>, template: &BTreeMap<String, Strin
 
 /// A short digest of anything that can be written as JSON.
 pub(crate) fn digest(value: &(impl Serialize + ?Sized)) -> String {
-    let bytes = serde_json::to_vec(value).unwrap_or_default();
-    let hash = Sha256::digest(&bytes);
-    let text: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
-    text.chars().take(DIGEST_LENGTH).collect()
+    text::digest(&serde_json::to_vec(value).unwrap_or_default(), DIGEST_LENGTH)
 }

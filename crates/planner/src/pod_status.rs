@@ -88,18 +88,14 @@ pub fn sidecars_connected(report: &Report, previous: Previous<'_>) -> Found {
         .map(|sidecar| sidecar.pod.as_str())
         .collect();
     if !missing.is_empty() {
-        return (false, Reason::SidecarsDisconnected, format!("{counted}; not those of {}", named(&missing)));
+        return (
+            false,
+            Reason::SidecarsDisconnected,
+            format!("{counted}; not those of {}", api::text::listed(&missing, NAMED)),
+        );
     }
     if connected < asked || asked == 0 {
         return (false, Reason::SidecarsConnecting, counted);
     }
     (true, Reason::AllSidecarsConnected, counted)
-}
-
-fn named(pods: &[&str]) -> String {
-    let shown: Vec<&str> = pods.iter().take(NAMED).copied().collect();
-    match pods.len().saturating_sub(NAMED) {
-        0 => shown.join(", "),
-        more => format!("{} and {more} more", shown.join(", ")),
-    }
 }

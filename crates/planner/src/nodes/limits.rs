@@ -64,7 +64,5 @@ pub fn cut(text: &str) -> String {
 
 /// The first few of a list, and how many more there are.
 pub fn listed(items: &[String]) -> String {
-    let more = items.len().saturating_sub(LISTED);
-    let first = items.iter().take(LISTED).cloned().collect::<Vec<_>>().join(", ");
-    if more == 0 { first } else { format!("{first} and {more} more") }
+    api::text::listed(items, LISTED)
 }
