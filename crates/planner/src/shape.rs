@@ -1,6 +1,7 @@
 //! What the cluster shall be now, on its way to the spec. Pure; a part of `plan`. The StatefulSet follows the shape and never the
 //! spec: a smaller number in the spec must not end pods that hold data.
 
+use crate::claim_facts::ClaimFacts;
 use crate::nodes::{NodeFacts, NodeObservation, NodeState, PodObservation, Shard, Valkey};
 use crate::observation::Observation;
 use crate::pod_facts::PodFacts;
@@ -19,8 +20,9 @@ pub fn shape(cluster: &ValidatedCluster, observation: &Observation) -> (Shape, V
     let asked = Shape::of_spec(cluster);
     let recorded = observation.nodes.as_ref().map(|nodes| nodes.recorded.as_slice()).unwrap_or_default();
     let primaries = shards(recorded).unwrap_or(asked.primaries);
-    let needed = needed(observation);
-    let size = observation.stateful_set().map(pods::asked_for).unwrap_or_default().max(needed);
+    let current = observation.stateful_set().map(pods::asked_for).unwrap_or_default();
+    let needed = needed(observation).max(unread_volumes(observation).min(current));
+    let size = current.max(needed);
     let replicas_per_primary = copies(recorded, size / primaries).max(asked.replicas_per_primary);
     let pods = (primaries * (1 + replicas_per_primary)).max(needed);
     let shape = Shape { primaries, replicas_per_primary, pods, ..asked };
@@ -51,6 +53,23 @@ fn needed(observation: &Observation) -> u32 {
     highest.and_then(|ordinal| u32::try_from(ordinal + 1).ok()).unwrap_or_default()
 }
 
+/// Before there is a record, volumes whose pods are away for a moment may hold a cluster. They keep a StatefulSet from shrinking and
+/// never make it grow: those of pods that are gone for good stay as well.
+fn unread_volumes(observation: &Observation) -> u32 {
+    let nodes = observation.nodes.as_ref();
+    if nodes.is_some_and(|nodes| !nodes.recorded.is_empty()) {
+        return 0;
+    }
+    let is_empty = |claim: &&ClaimFacts| {
+        let mut heard = nodes.into_iter().flat_map(|nodes| &nodes.pods).filter(|pod| pod.connected);
+        let node = heard.find(|pod| claim.belongs_to(pod.name.as_str()));
+        node.is_some_and(|pod| matches!(&pod.valkey, Valkey::Answers(facts) if is_new(facts)))
+    };
+    let claims = observation.claims.iter().filter(|claim| !is_empty(claim));
+    let highest = claims.filter_map(|claim| PodName::from(claim.name.as_str()).ordinal()).max();
+    highest.and_then(|ordinal| u32::try_from(ordinal + 1).ok()).unwrap_or_default()
+}
+
 /// A node that was heard and is new holds nothing, and neither does a pod whose containers never started.
 fn holds_something(pod: &PodFacts, nodes: Option<&NodeObservation>) -> bool {
     let heard = nodes.and_then(|nodes| nodes.pods.iter().find(|seen| seen.uid.as_str() == pod.uid));
@@ -66,7 +85,7 @@ fn is_new(facts: &NodeFacts) -> bool {
 }
 
 fn has_started(pod: &PodFacts) -> bool {
-    pod.running || pod.containers.iter().any(|container| container.ready || container.restarts > 0)
+    pod.running || pod.ip.is_some() || pod.containers.iter().any(|container| container.ready || container.restarts > 0)
 }
 
 fn held(cluster: &ValidatedCluster, shape: &Shape) -> Vec<Held> {

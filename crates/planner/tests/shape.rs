@@ -9,8 +9,8 @@ use manifests::OperatorSettings;
 use planner::nodes::{NodeFacts, NodeObservation, NodeState, PodObservation, Shard, ShardNode, Valkey};
 use planner::safety::check_write;
 use planner::{
-    Apply, ChildKey, ChildKind, Identity, Observation, Observed, Plan, PodFacts, Shape, Step, Why, child_manifests,
-    plan, validate,
+    Apply, ChildKey, ChildKind, ClaimFacts, Identity, Observation, Observed, Plan, PodFacts, Shape, Step, Why,
+    child_manifests, plan, validate,
 };
 use serde_json::{Value, json};
 use topology::{NodeId, PodName, PodUid, Role, ShardId, SlotSet, even};
@@ -205,6 +205,34 @@ fn a_shard_that_lost_its_only_node_stays_on_record_and_its_pod_stays() {
     let plan = planned(3, 0, &observation);
     assert_eq!((pods(&plan), applied_size(&plan)), (3, None));
     assert_eq!(plan.report.nodes.as_ref().unwrap().shards.len(), 3);
+}
+
+fn claim(ordinal: usize) -> ClaimFacts {
+    ClaimFacts { name: format!("data-{}", name(ordinal)), uid: format!("claim-{ordinal}"), ..ClaimFacts::default() }
+}
+
+/// Formed and not recorded yet, then all pods gone for a moment: only the volumes know how many shards there are.
+#[test]
+fn volumes_nobody_read_keep_their_pods_before_there_is_a_record() {
+    let mut observation = formed(6, 0);
+    observation.nodes.as_mut().unwrap().recorded.clear();
+    observation.nodes.as_mut().unwrap().pods.clear();
+    observation.pods.clear();
+    observation.claims = (0..6).map(claim).collect();
+    let plan = planned(3, 0, &observation);
+    assert_eq!((pods(&plan), applied_size(&plan)), (6, None));
+    assert!(rule(3, &observation).contains("what volume claim data-poc-3 holds is not known"));
+}
+
+#[test]
+fn volumes_of_pods_that_left_make_no_new_pods() {
+    let mut observation = formed(3, 0);
+    observation.nodes.as_mut().unwrap().recorded.clear();
+    observation.claims = (0..6).map(claim).collect();
+    assert_eq!(pods(&planned(3, 0, &observation)), 3);
+    observation.children = [stateful_set(6)].into();
+    let observation = with_newcomers(observation, 3..6);
+    assert_eq!(applied_size(&planned(3, 0, &observation)), Some(3), "their nodes were heard and are new");
 }
 
 #[test]

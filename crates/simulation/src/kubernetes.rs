@@ -209,7 +209,7 @@ fn pod_facts(pod: &Pod, world: &World) -> PodFacts {
         labels: pod.labels.clone(),
         annotations: pod.annotations.clone(),
         controller: pod.controller.clone(),
-        ip: pod.sidecar.then(|| pod.ip.clone()),
+        ip: Some(pod.ip.clone()),
         node: Some(pod.kubernetes_node.clone()),
         terminating: pod.ending.is_some(),
         running: pod.sidecar,
