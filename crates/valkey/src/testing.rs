@@ -60,8 +60,9 @@ fn fetched(line: &str) -> Option<PathBuf> {
 pub fn free_port() -> io::Result<u16> {
     for _ in 0..200 {
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        // The kernel hands out ephemeral ports from 32768 on; fold them below, where nothing else picks at random.
-        let port = 10_000 + port % 20_000;
+        // The kernel hands out ephemeral ports from 32768 on to whoever connects; fold this one and its bus port below that, where
+        // nothing else picks at random.
+        let port = 10_000 + port % 12_000;
         let ports = [port, port + 10_000];
         let free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
         if reserve(ports)? && ports.into_iter().all(free) {

@@ -45,7 +45,7 @@ const LONG_SCRIPTS: [(Stage, &str, &str); 2] = [
     (Stage::Machines, "machines", "testbed/vm/test"),
 ];
 
-/// First what needs no testbed, beside building the images; then what does. Neither is slowed down by the other.
+/// First what needs no testbed, beside building the images; then what does, one testbed after the other.
 pub async fn run(session: &Session, stages: &[Stage], long: bool) {
     let on = |stage| stages.contains(&stage);
     let external = end_to_end::is_external();
@@ -63,10 +63,9 @@ pub async fn run(session: &Session, stages: &[Stage], long: bool) {
         OptionFuture::from(on(Stage::Chart).then(|| chart(session))),
         images(session, on(Stage::Images), testbeds),
     );
-    tokio::join!(OptionFuture::from(on(Stage::E2e).then(|| end_to_end::run(session, placed))), async {
-        OptionFuture::from(on(Stage::Install).then(|| install(session))).await;
-        OptionFuture::from(on(Stage::E2e).then(|| end_to_end::run_own(session, own))).await;
-    },);
+    OptionFuture::from(on(Stage::Install).then(|| install(session))).await;
+    OptionFuture::from(on(Stage::E2e).then(|| end_to_end::run(session, placed))).await;
+    OptionFuture::from(on(Stage::E2e).then(|| end_to_end::run_own(session, own))).await;
     for (_, name, line) in LONG_SCRIPTS.into_iter().filter(|(stage, ..)| on(*stage)) {
         let mut command = Command::new("bash");
         command.args(["-c", line]);
