@@ -2,7 +2,8 @@
 
 use crate::formed::{formed, loaded_twice, on_volumes, scenario};
 use anyhow::{Result, ensure};
-use e2e::{sound, view::topology};
+use e2e::{Cluster, Verdict, sound, view::topology};
+use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Pod};
 
 #[test]
 fn a_statefulset_scaled_by_hand_is_set_right_and_nothing_is_lost() -> Result<()> {
@@ -12,6 +13,7 @@ fn a_statefulset_scaled_by_hand_is_set_right_and_nothing_is_lost() -> Result<()>
         let load = loaded_twice(&cluster).await?;
         for replicas in ["8", "4", "0"] {
             test.kubectl(&["scale", "statefulset/poc", &format!("--replicas={replicas}")]).await?.success()?;
+            six_pods_again(&cluster).await?;
             let after = sound(&cluster, 3, 1).await?;
             for node in &before.nodes {
                 ensure!(after.of_pod(&node.pod)?.id == node.id, "{} became another node: {after:?}", node.pod);
@@ -21,4 +23,19 @@ fn a_statefulset_scaled_by_hand_is_set_right_and_nothing_is_lost() -> Result<()>
         load.stop_sound().await?;
         Ok(())
     })
+}
+
+/// Pods that were one too many are gone, not only on their way out.
+async fn six_pods_again(cluster: &Cluster<'_>) -> Result<()> {
+    let test = cluster.test;
+    test.wait_for_object("poc", "a StatefulSet of six", e2e::PATIENCE, |set: Option<&StatefulSet>| {
+        let asked = set.and_then(|set| set.spec.as_ref()).and_then(|spec| spec.replicas);
+        let there = set.and_then(|set| set.status.as_ref()).map(|status| status.replicas);
+        Verdict::when(asked == Some(6) && there == Some(6), || format!("{asked:?} asked for, {there:?} there"))
+    })
+    .await?;
+    test.wait_for_list(&cluster.selector(), "six pods", e2e::PATIENCE, |pods: &[Pod]| {
+        Verdict::when(pods.len() == 6, || format!("{}", pods.len()))
+    })
+    .await
 }
