@@ -1,24 +1,19 @@
-//! Short-term memory of one cluster: what was decided last, and what only questions bring.
+//! Short-term memory of one cluster: what was decided last, and what was looked up.
 
+use super::lookups::Lookups;
+use planner::SidecarIdentity;
 use planner::nodes::{Decision, NodeRecord};
-use planner::{CreationFailure, PodFacts, SidecarIdentity};
 use std::time::{Duration, Instant};
 
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
     /// What was decided last about the nodes.
     pub decided: Option<NodeRecord>,
-    /// What only questions bring, with the time of the last: why pods could not be made, why a volume could not, and pods that
-    /// are in no watch.
-    pub creation_failure: Option<Asked<Option<CreationFailure>>>,
-    pub claim_failure: Option<Asked<Option<String>>>,
-    pub lost_pods: Option<Asked<Vec<PodFacts>>>,
+    /// What was looked up last.
+    pub lookups: Lookups,
     /// The identity of the sidecars as it was last checked, and when it is to be checked again.
     identity: Option<(SidecarIdentity, Instant)>,
 }
-
-/// An answer, and when it was asked for.
-pub type Asked<T> = (Instant, T);
 
 impl Memory {
     /// Takes note of a decision: what it is based on and what it brings is never decided twice.

@@ -1,6 +1,7 @@
 //! The kind ValkeyCluster: what is seen of one, what is planned for it, and its nodes' commands. Commands are sent at once; whatever
 //! asks the API server goes on in the background, so that a slow API server holds up no failover.
 
+mod lookups;
 mod memory;
 mod next_pass;
 mod observe;
@@ -166,12 +167,13 @@ impl Kind for ClusterKind {
         self.dispatcher.send(&context, commands);
     }
 
-    /// The identity of the sidecars.
-    async fn prepare(&self, cluster: &ValkeyCluster, seen: &Seen) -> bool {
+    /// What no watch shows, and the identity of the sidecars.
+    async fn prepare(&self, cluster: &ValkeyCluster, seen: &Seen, scope: &Scope) -> bool {
+        let id = ObjectId::of(cluster);
+        let looked_up = self.look_up(cluster, &id, scope).await;
         let facts = self.identities.ensure(cluster, &seen.observation.pods).await;
         let identity = facts.ready.map_or_else(SidecarIdentity::Waiting, |()| SidecarIdentity::Ready);
-        let changed = identity != seen.observation.identity;
-        let id = ObjectId::of(cluster);
+        let changed = identity != seen.observation.identity || looked_up;
         self.memories.change(&id, |memory| memory.identity_checked(identity, facts.requeue_after)) || changed
     }
 

@@ -23,7 +23,12 @@ pub struct Zones {
 }
 
 impl Zones {
-    /// Newer Kubernetes writes the zone on the pod itself.
+    /// As far as it is known without asking. Newer Kubernetes writes the zone on the pod itself.
+    pub fn known_of(&self, pod: &PodFacts) -> Option<String> {
+        let of_node = || self.known(pod.node.as_ref()?).flatten();
+        pod.labels.get(ZONE).cloned().or_else(of_node)
+    }
+
     pub async fn of(&self, pod: &PodFacts, client: &Client) -> Option<String> {
         if let Some(zone) = pod.labels.get(ZONE) {
             return Some(zone.clone());

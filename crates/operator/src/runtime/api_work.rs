@@ -159,7 +159,9 @@ impl<K: Kind> ApiWork<K> {
     }
 
     async fn run(mut self, controller: &Controller<K>) -> Result<Done, Error> {
-        let prepared = controller.kind.prepare(&self.object, &self.observation).await;
+        if controller.kind.prepare(&self.object, &self.observation, &controller.scope).await {
+            return Ok(Done { changed: true });
+        }
         let writes: Vec<&Step> = self.intent.steps.iter().filter(|step| step.command().is_none()).collect();
         let failures = act::act(&writes, &self.id, controller).await;
         if failures.iter().any(|failure| failure.error.is_namespace_terminating()) {
@@ -167,23 +169,22 @@ impl<K: Kind> ApiWork<K> {
             return Ok(Done::default());
         }
         let wrote = !writes.is_empty();
-        let changed = wrote || prepared;
         if self.intent.silent {
             // Its objects are going as they should: nothing about it is news any more.
-            return Ok(Done { changed });
+            return Ok(Done { changed: wrote });
         }
         let failures: Vec<WriteFailure> = failures.into_iter().map(act::Failure::into_fact).collect();
         let previous = controller.latest_status(&self.object, K::status(&self.object));
         let known = previous.as_ref().and_then(K::observed_generation);
         if wrote && failures.is_empty() && known == self.object.meta().generation {
             // What was repaired at once is no news. The next pass, which sees the result, tells.
-            return Ok(Done { changed });
+            return Ok(Done { changed: wrote });
         }
         if wrote {
             self.plan_again(failures.clone(), previous.as_ref(), controller);
         }
         publish(&self.id, self.intent.status, previous.as_ref(), controller).await?;
-        failures.into_iter().next().map_or(Ok(Done { changed }), |failure| {
+        failures.into_iter().next().map_or(Ok(Done { changed: wrote }), |failure| {
             Err(Error::Write { step: failure.step, detail: failure.detail, refused: failure.refused })
         })
     }

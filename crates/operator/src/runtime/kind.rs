@@ -68,8 +68,14 @@ pub trait Kind: Send + Sync + Sized + 'static {
     /// Done at once and not at the API server: commands to nodes.
     fn send(&self, _id: &ObjectId, _observation: &Self::Observation, _intent: &Intent<Self::Status, Self::Details>) {}
 
-    /// Done at the API server before the writes. True when the next pass will see something else.
-    fn prepare(&self, _object: &Self::Object, _observation: &Self::Observation) -> impl Future<Output = bool> + Send {
+    /// Done at the API server before the writes: what no watch shows is looked up. True when the plan is outdated by that; nothing of
+    /// it is then written, and the next pass follows at once.
+    fn prepare(
+        &self,
+        _object: &Self::Object,
+        _observation: &Self::Observation,
+        _scope: &Scope,
+    ) -> impl Future<Output = bool> + Send {
         async { false }
     }
 

@@ -1,0 +1,197 @@
+//! What no watch shows and is looked up: objects that should be there and are not (one without our label, ours or not, does not show),
+//! pods that lost their label, and why pods and volumes could not be made, which Kubernetes tells in Events only. Asked in the
+//! background, before the writes; passes use what was answered last.
+
+use crate::runtime::{ObjectKey, Scope, children, plain, pod_entry, pods};
+use api::cluster::ValkeyCluster;
+use futures::future::join_all;
+use k8s_openapi::api::core::v1::Event;
+use k8s_openapi::jiff::Timestamp;
+use kube::Client;
+use kube::api::{Api, ListParams};
+use planner::{ChildKey, ClaimFacts, CreationFailure, Observation, Observed, PodFacts, asked_for, expected_keys};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+use tokio::time::timeout;
+
+/// Nobody waits longer than this for an answer.
+const ANSWER: Duration = Duration::from_secs(3);
+/// What is in no watch is asked for so often.
+const ASK_AGAIN: Duration = Duration::from_millis(900);
+/// A StatefulSet younger than this has not had time to fail.
+const GRACE_SECONDS: i64 = 1;
+
+/// The last answers.
+#[derive(Clone, Debug, Default)]
+pub struct Lookups {
+    /// None: it is not there.
+    children: BTreeMap<ChildKey, Option<Observed>>,
+    lost_pods: Vec<PodFacts>,
+    creation_failure: Option<CreationFailure>,
+    claim_failure: Option<String>,
+    /// When Kubernetes was last asked about pods and volumes.
+    asked: Option<Instant>,
+}
+
+impl Lookups {
+    /// Completes what the watches show.
+    pub fn add_to(&self, observation: &mut Observation, cluster: &ValkeyCluster) {
+        for key in missing_children(observation, cluster) {
+            let unknown = || Some(Observed::Unknown("it is being looked up".to_owned()));
+            let answer = self.children.get(&key).cloned().unwrap_or_else(unknown);
+            observation.children.extend(answer.map(|answer| (key, answer)));
+        }
+        let missing = missing_pods(observation);
+        observation.pods.extend(self.lost_pods.iter().filter(|pod| missing.contains(&pod.name)).cloned());
+        if !missing.is_empty() {
+            observation.creation_failure.clone_from(&self.creation_failure);
+        }
+        let waiting = waiting_claims(observation);
+        for claim in observation.claims.iter_mut().filter(|claim| waiting.contains(&claim.uid)) {
+            claim.failure.clone_from(&self.claim_failure);
+        }
+    }
+
+    /// Asks for what the watches do not show of this cluster, and gives the answers.
+    pub async fn ask(
+        &self,
+        cluster: &ValkeyCluster,
+        owner: &ObjectKey,
+        scope: &Scope,
+        watched: &Observation,
+    ) -> Lookups {
+        let keys = missing_children(watched, cluster);
+        let answers = join_all(keys.into_iter().map(|key| look_for(key, owner, scope))).await;
+        let children = answers.into_iter().collect();
+        if self.asked.is_some_and(|asked| asked.elapsed() < ASK_AGAIN) {
+            return Lookups { children, ..self.clone() };
+        }
+        let (lost_pods, creation_failure) = about_pods(watched, owner, scope).await;
+        let claim_failure = about_claims(watched, scope).await;
+        Lookups { children, lost_pods, creation_failure, claim_failure, asked: Some(Instant::now()) }
+    }
+
+    /// Whether they answer the same.
+    pub fn equal(&self, other: &Lookups) -> bool {
+        self.children == other.children
+            && self.lost_pods == other.lost_pods
+            && self.creation_failure == other.creation_failure
+            && self.claim_failure == other.claim_failure
+    }
+}
+
+fn missing_children(observation: &Observation, cluster: &ValkeyCluster) -> Vec<ChildKey> {
+    expected_keys(cluster).into_iter().filter(|key| !observation.children.contains_key(key)).collect()
+}
+
+async fn look_for(key: ChildKey, owner: &ObjectKey, scope: &Scope) -> (ChildKey, Option<Observed>) {
+    if !scope.cache.is_installed(key.kind) {
+        return (key, Some(Observed::NotInstalled));
+    }
+    let api = children(&scope.client, key.kind, Some(&owner.namespace));
+    let observed = match timeout(ANSWER, api.get_opt(&key.name)).await {
+        Ok(Ok(found)) => found.map(|found| Observed::Object(plain(key.kind, found))),
+        Ok(Err(error)) => Some(Observed::Unknown(error.to_string())),
+        Err(_) => Some(Observed::Unknown(format!("the API server gave no answer within {ANSWER:?}"))),
+    };
+    (key, observed)
+}
+
+/// Pods that should be there and are not seen: either they lost our label, or they could not be made.
+fn missing_pods(observation: &Observation) -> Vec<String> {
+    let stateful_set = observation.stateful_set().filter(|_| observation.stateful_set_is_noticed());
+    stateful_set.map(|found| planner::missing(observation, asked_for(found))).unwrap_or_default()
+}
+
+async fn about_pods(
+    observation: &Observation,
+    owner: &ObjectKey,
+    scope: &Scope,
+) -> (Vec<PodFacts>, Option<CreationFailure>) {
+    let missing = missing_pods(observation);
+    let Some(stateful_set) = observation.stateful_set().filter(|_| !missing.is_empty()) else {
+        return (Vec::new(), None);
+    };
+    let made = stateful_set.pointer("/status/replicas").and_then(Value::as_u64).unwrap_or_default();
+    if made >= u64::from(asked_for(stateful_set)) {
+        return (lost_pods(&missing, owner, scope).await, None);
+    }
+    let settled = is_settled(stateful_set);
+    let failure = if settled { creation_failure(stateful_set, observation, scope).await } else { None };
+    (Vec::new(), failure)
+}
+
+async fn lost_pods(missing: &[String], owner: &ObjectKey, scope: &Scope) -> Vec<PodFacts> {
+    let api = pods(&scope.client, &owner.namespace);
+    let found = join_all(missing.iter().map(|name| timeout(ANSWER, api.get_opt(name)))).await;
+    let pods = found.into_iter().filter_map(|answer| answer.ok()?.ok().flatten());
+    let ours = pods.filter(|pod| pod_entry(pod).is_some_and(|entry| entry.owner == *owner));
+    ours.map(|pod| PodFacts::of(&pod)).collect()
+}
+
+fn is_settled(stateful_set: &Value) -> bool {
+    let created = stateful_set.pointer("/metadata/creationTimestamp").and_then(Value::as_str);
+    let created = created.and_then(|text| text.parse::<Timestamp>().ok());
+    created.is_some_and(|created| Timestamp::now().as_second() - created.as_second() >= GRACE_SECONDS)
+}
+
+/// The StatefulSet controller tells why it cannot make a pod in Events only.
+async fn creation_failure(stateful_set: &Value, observation: &Observation, scope: &Scope) -> Option<CreationFailure> {
+    let uid = stateful_set.pointer("/metadata/uid")?.as_str()?;
+    let (message, at) = newest_event(uid, &["FailedCreate"], observation, &scope.client).await?;
+    message.contains("Pod ").then_some(CreationFailure { message, at })
+}
+
+/// Claims without a volume that a pod waits for, by UID.
+fn waiting_claims(observation: &Observation) -> Vec<String> {
+    let pods = &observation.pods;
+    let waits =
+        |claim: &&ClaimFacts| !claim.bound && pods.iter().any(|pod| !pod.running && claim.belongs_to(&pod.name));
+    observation.claims.iter().filter(waits).map(|claim| claim.uid.clone()).collect()
+}
+
+/// Volume controllers, too, tell in Events only. All claims of a cluster are alike: what is said of one is true of all.
+async fn about_claims(observation: &Observation, scope: &Scope) -> Option<String> {
+    let uid = waiting_claims(observation).into_iter().next()?;
+    let event = newest_event(&uid, &["ProvisioningFailed", "FailedBinding"], observation, &scope.client).await;
+    event.map(|(message, _)| message)
+}
+
+/// Message and time of the newest Event about an object with one of these reasons.
+async fn newest_event(
+    uid: &str,
+    reasons: &[&str],
+    observation: &Observation,
+    client: &Client,
+) -> Option<(String, i64)> {
+    let api: Api<Event> = Api::namespaced(client.clone(), &observation.cluster.namespace);
+    let selection = ListParams::default().fields(&format!("involvedObject.uid={uid}"));
+    // Unreadable Events mean that the cause stays unknown; that something is missing is reported anyway.
+    let events = timeout(ANSWER, api.list(&selection)).await.ok()?.ok()?;
+    let fitting =
+        events.items.iter().filter(|event| event.reason.as_deref().is_some_and(|reason| reasons.contains(&reason)));
+    let newest = fitting.max_by_key(|event| seconds(event))?;
+    Some((newest.message.clone()?, seconds(newest)))
+}
+
+fn seconds(event: &Event) -> i64 {
+    let series = event.series.as_ref().and_then(|series| series.last_observed_time.as_ref()).map(|time| time.0);
+    let last = event.last_timestamp.as_ref().map(|time| time.0);
+    let first = event.event_time.as_ref().map(|time| time.0);
+    series.or(last).or(first).map_or(0, |time| time.as_second())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use api::names;
+
+    #[test]
+    fn a_pod_without_our_label_still_belongs_to_its_stateful_set() {
+        let pod = serde_json::json!({ "metadata": { "name": names::pod("poc", 0), "namespace": "n", "uid": "u",
+            "ownerReferences": [{ "apiVersion": "apps/v1", "kind": "StatefulSet", "name": "poc", "uid": "s", "controller": true }] } });
+        let pod = serde_json::from_value(pod).unwrap();
+        assert_eq!(pod_entry(&pod).unwrap().owner.name, "poc");
+    }
+}
