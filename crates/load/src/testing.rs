@@ -93,6 +93,17 @@ async fn in_sync(nodes: &[SocketAddr], primaries: usize) -> Result<bool, CallErr
     Ok(true)
 }
 
+/// Every replica is in its primary's shard, by the lines of a nodes.conf.
+fn shards_agree(text: &str) -> bool {
+    let shard =
+        |line: &str| line.split(' ').nth(1)?.split(',').find(|part| part.starts_with("shard-id=")).map(str::to_owned);
+    let of = |id: &str| text.lines().find(|line| line.split(' ').next() == Some(id)).and_then(shard);
+    text.lines().all(|line| {
+        let primary = line.split(' ').nth(3).and_then(of);
+        primary.is_none() || primary == shard(line)
+    })
+}
+
 /// Real servers on loopback, each with a folder that outlives its process.
 pub struct ProcessCluster {
     pub version: ServerVersion,
@@ -123,7 +134,21 @@ impl ProcessCluster {
             cluster.add_node()?;
         }
         form(&cluster.addresses(), primaries).await?;
+        wait_until("every nodes.conf to be one that Valkey reads", async || cluster.is_restartable().await).await?;
         Ok(cluster)
+    }
+
+    /// For a moment after a cluster has formed, Valkey 8.x writes replicas into another shard than their primaries, and would refuse
+    /// to start from that.
+    async fn is_restartable(&self) -> Result<bool, CallError> {
+        for (node, address) in self.nodes.iter().zip(self.addresses()) {
+            connect(address).await?.call(&["CLUSTER", "SAVECONFIG"]).await?;
+            let text = std::fs::read_to_string(node.folder.path().join("nodes.conf")).unwrap_or_default();
+            if !shards_agree(&text) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// One more server, which belongs to nobody yet; its number.
