@@ -73,7 +73,7 @@ async fn resident(test: &Test) -> Result<u64> {
     test.wait_for("the operator to watch", PATIENCE, async || {
         let pod = pods.list(&selection).await?.items.pop().context("the operator has a pod")?;
         let log = pods.logs(pod.metadata.name.as_deref().unwrap_or_default(), &Default::default()).await?;
-        if !log.contains("watching ValkeyClusters") {
+        if !log.contains("\"message\":\"watching\"") {
             return Ok(Verdict::NotYet(log));
         }
         Ok(Verdict::Met(process::resident_kibibytes(&pod, "operator")?))
