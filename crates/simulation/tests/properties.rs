@@ -1,7 +1,9 @@
 //! From any state that faults lead to, the cluster becomes whole or says what a human has to do, and then nothing moves.
 //! After every tick: no decision breaks a rule, no acknowledged key is without a holder, clusters do not mix.
 
-use proptest::{prelude::*, test_runner::RngSeed};
+mod random;
+
+use proptest::prelude::*;
 use simulation::{Faults, Operator, Setup, Stage};
 
 #[derive(Clone, Debug)]
@@ -97,9 +99,7 @@ fn in_memory(kubernetes_nodes: usize) -> Setup {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: cases(), rng_seed: seed(), max_shrink_iters: 200, failure_persistence: None, ..ProptestConfig::default()
-    })]
+    #![proptest_config(random::histories())]
 
     #[test]
     fn every_state_that_faults_lead_to_ends_whole_or_with_a_reason(
@@ -113,15 +113,6 @@ proptest! {
         let outcome = survives(setup, seed, faults, &blows);
         prop_assert!(outcome.is_ok(), "{}", outcome.err().unwrap_or_default());
     }
-}
-
-/// The same cases every time, unless more of them are asked for: then others.
-fn seed() -> RngSeed {
-    if std::env::var("PROPTEST_CASES").is_ok() { RngSeed::Random } else { RngSeed::Fixed(20_250_902) }
-}
-
-fn cases() -> u32 {
-    std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(48)
 }
 
 #[test]

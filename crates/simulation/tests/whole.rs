@@ -3,8 +3,10 @@
 
 #![allow(clippy::unwrap_used)] // a test that cannot go on fails
 
+mod random;
+
 use api::conditions::Reason;
-use proptest::{prelude::*, test_runner::RngSeed};
+use proptest::prelude::*;
 use simulation::{Faults, Operator, Setup, Stage, Whole, WriteFaults};
 
 #[derive(Clone, Debug)]
@@ -133,9 +135,7 @@ fn is_true(reason: Reason, stage: &Stage) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: cases(), rng_seed: seed(), max_shrink_iters: 200, failure_persistence: None, ..ProptestConfig::default()
-    })]
+    #![proptest_config(random::histories())]
 
     #[test]
     fn every_history_of_a_cluster_ends_ready_or_with_a_reason_that_is_true(
@@ -147,15 +147,6 @@ proptest! {
         let outcome = survives(&setup, seed, unreliable, &events);
         prop_assert!(outcome.is_ok(), "{}", outcome.err().unwrap_or_default());
     }
-}
-
-/// The same cases every time, unless more of them are asked for: then others.
-fn seed() -> RngSeed {
-    if std::env::var("PROPTEST_CASES").is_ok() { RngSeed::Random } else { RngSeed::Fixed(20_250_902) }
-}
-
-fn cases() -> u32 {
-    std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(48)
 }
 
 /// Pods beyond what is wanted now may own slots as well as others.

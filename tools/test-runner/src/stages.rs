@@ -41,7 +41,11 @@ pub const LONG: [Stage; 4] = [Stage::Unit, Stage::E2e, Stage::Histories, Stage::
 
 /// Scripts that `make test-long` runs one after the other when all else is done; each needs a stage of its own.
 const LONG_SCRIPTS: [(Stage, &str, &str); 2] = [
-    (Stage::Histories, "histories", "PROPTEST_CASES=10000 cargo test --workspace --test properties"),
+    (
+        Stage::Histories,
+        "histories",
+        "PROPTEST_CASES=10000 cargo test --workspace --no-fail-fast --test properties --test whole",
+    ),
     (Stage::Machines, "machines", "testbed/vm/test"),
 ];
 
