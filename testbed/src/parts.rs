@@ -127,7 +127,14 @@ fn go_key(part: &GoPart, flags: &str) -> Result<String> {
 fn linker_flags(part: &GoPart) -> Result<String> {
     let mut flags = "-s -w".to_owned();
     if part.name == KUBE.name {
-        let version = kubernetes_version(&fs::read_to_string(source(part).join("go.mod"))?)?;
+        let file = source(part).join("go.mod");
+        let text = fs::read_to_string(&file).with_context(|| {
+            format!(
+                "cannot read {}: this program belongs to the checkout it was built in; build it again with make",
+                file.display()
+            )
+        })?;
+        let version = kubernetes_version(&text)?;
         let mut numbers = version.trim_start_matches('v').split('.');
         let (major, minor) = (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default());
         let set = |name: &str, value: &str| format!(" -X k8s.io/component-base/version.{name}={value}");
