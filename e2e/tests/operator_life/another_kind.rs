@@ -103,6 +103,7 @@ impl Kind for GreetingKind {
     type Observation = Seen;
     type Details = ();
     type Status = GreetingStatus;
+    const KIND: &'static str = "Greeting";
     const STATUS: &'static str = "Greeting/status";
 
     fn status(greeting: &Greeting) -> Option<&GreetingStatus> {

@@ -100,6 +100,7 @@ impl Kind for ClusterKind {
     type Observation = Seen;
     type Details = Report;
     type Status = ValkeyClusterStatus;
+    const KIND: &'static str = api::names::KIND;
     const STATUS: &'static str = "ValkeyCluster/status";
 
     fn status(cluster: &ValkeyCluster) -> Option<&ValkeyClusterStatus> {

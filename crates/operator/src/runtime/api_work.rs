@@ -145,7 +145,8 @@ impl<K: Kind> ApiWork<K> {
             controller.api_work.end(&id);
             // A pass that began before this ended could do nothing at the API server.
             let held_back = controller.states.change_known(&id, |state| state.held_back());
-            if result.map_or(true, |done| done.changed) || held_back.unwrap_or_default() {
+            // So could one over a successor of the same name, which has a memory of its own.
+            if result.map_or(true, |done| done.changed) || held_back.unwrap_or(true) {
                 controller.scope.queues.wake(&id.key);
             }
         });

@@ -31,6 +31,7 @@ pub trait AnyKind: Send {
 
 /// A kind that is being watched.
 pub trait AnyController: Send + Sync {
+    fn kind(&self) -> &'static str;
     /// Returns when its objects have been listed once.
     fn listed(&self) -> BoxFuture<'_, ()>;
     fn work(self: Box<Self>, stop: Stop) -> BoxFuture<'static, ()>;
@@ -75,6 +76,10 @@ impl<K: Kind> AnyKind for Registration<K> {
 }
 
 impl<K: Kind> AnyController for Watching<K> {
+    fn kind(&self) -> &'static str {
+        K::KIND
+    }
+
     fn listed(&self) -> BoxFuture<'_, ()> {
         // An error means that the writer is gone, and with it the process.
         self.objects.wait_until_ready().map(drop).boxed()

@@ -32,7 +32,8 @@ pub trait Kind: Send + Sync + Sized + 'static {
     type Details: Send + Sync + 'static;
     type Status: Serialize + Clone + PartialEq + Send + Sync + 'static;
 
-    /// For metrics: its status as something that is written.
+    /// For logs and metrics: what it is called, and its status as something that is written.
+    const KIND: &'static str;
     const STATUS: &'static str;
 
     fn status(object: &Self::Object) -> Option<&Self::Status>;

@@ -1,7 +1,7 @@
 //! One scope: a namespace, or all of them. What all kinds in it share.
 
 use super::cache::Cache;
-use super::controller::AnyKind;
+use super::controller::{AnyController, AnyKind};
 use super::object::ObjectKey;
 use super::references::References;
 use super::watch;
@@ -9,6 +9,7 @@ use crate::client::Clients;
 use crate::health::{Health, Stage};
 use crate::metrics::Metrics;
 use crate::stop::Stop;
+use futures::FutureExt;
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures::future::join_all;
 use kube::Client;
@@ -92,22 +93,20 @@ impl Scope {
         watching.abort();
     }
 
-    async fn synchronize(&self, controllers: &[Box<dyn super::controller::AnyController>]) {
+    async fn synchronize(&self, controllers: &[Box<dyn AnyController>]) {
         let mut all = Box::pin(async {
             self.cache.complete().await;
             join_all(controllers.iter().map(|controller| controller.listed())).await;
         });
         while tokio::time::timeout(PATIENCE, &mut all).await.is_err() {
-            let mut missing: Vec<String> =
-                self.cache.missing().iter().map(|source| source.as_str().to_owned()).collect();
-            if missing.is_empty() {
-                missing.push("our own kinds".to_owned());
-            }
-            let missing = missing.join(", ");
+            let unlisted = controllers.iter().filter(|controller| controller.listed().now_or_never().is_none());
+            let children = self.cache.missing().into_iter().map(|source| source.as_str());
+            let missing = unlisted.map(|controller| controller.kind()).chain(children).collect::<Vec<_>>().join(", ");
             tracing::warn!("still waiting for the first list of {missing}");
             self.health.set(Stage::Synchronizing(format!("the first list of {missing}")));
         }
         self.health.listed();
-        tracing::info!(namespace = self.namespace.as_deref().unwrap_or("all"), "watching");
+        let kinds = controllers.iter().map(|controller| controller.kind()).collect::<Vec<_>>().join(", ");
+        tracing::info!(namespace = self.namespace.as_deref().unwrap_or("all"), kinds, "watching");
     }
 }

@@ -68,7 +68,7 @@ fn own<K: Kind>(
                 }
             }
             Err(error) => {
-                interrupted("objects of ours", &error, &scope);
+                interrupted(K::KIND, &error, &scope);
                 None
             }
         };
