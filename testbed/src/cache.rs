@@ -3,10 +3,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result};
 use rustix::fs::{FlockOperation, flock};
 use sha2::{Digest, Sha256};
+
+/// Temporary folders of entries that this process began to make.
+static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 pub fn root() -> PathBuf {
     let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_else(|| "/root".into())).join(".cache");
@@ -51,10 +55,25 @@ pub fn entry(kind: &str, name: &str, key: &str, make: impl FnOnce(&Path) -> Resu
     let fresh = shelf.join(format!(".{name}.new"));
     remove_dir(&fresh)?;
     fs::create_dir(&fresh)?;
-    make(&fresh)?;
+    unfinished().push(fresh.clone());
+    if let Err(error) = make(&fresh) {
+        let _ = remove_dir(&fresh);
+        return Err(error);
+    }
     prune(&shelf, name)?;
     fs::rename(&fresh, &done)?;
     Ok(done)
+}
+
+/// What an interrupted process was making is of no use to the next one.
+pub fn drop_unfinished() {
+    for folder in unfinished().drain(..) {
+        let _ = remove_dir(&folder);
+    }
+}
+
+fn unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
+    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn prune(shelf: &Path, name: &str) -> Result<()> {

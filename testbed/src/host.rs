@@ -5,9 +5,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail};
 
-use crate::cgroups;
-use crate::command::run;
 use crate::progress::Progress;
+use crate::{apt, cgroups};
 
 const INSTEAD: &str =
     "use another cluster instead: E2E_EXTERNAL=1 KUBECONFIG=<file of kind, k3d or a spare cluster> make test-e2e";
@@ -69,11 +68,8 @@ pub fn install_tools(progress: &Progress) -> Result<()> {
         bail!("these packages are missing: {}; install them, or run this as root once", missing.join(" "));
     }
     progress.say(&format!("installing {}", missing.join(", ")));
-    run("apt-get", &["update", "-qq"]).context("apt-get update failed: is a Debian mirror in reach?")?;
-    let options = ["install", "-y", "-qq", "--no-install-recommends"];
-    run("apt-get", &[&options, missing.as_slice()].concat())
-        .with_context(|| format!("install by hand: {}", missing.join(" ")))?;
-    Ok(())
+    apt::update()?;
+    apt::install(&missing)
 }
 
 fn on_path(tool: &str) -> bool {

@@ -1,6 +1,7 @@
 //! Where a testbed keeps its things and which addresses it has. Pure but for reading and writing `testbed.json`.
 //! The addresses of testbed number `index` are all inside 10.(200+index).0.0/16.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -8,11 +9,15 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
+use crate::addresses;
+
 /// Holds one folder per testbed.
 pub const ROOT: &str = "/var/lib/valkey-testbed";
 /// Processes that keep a testbed alive carry this variable with its name; `down` finds them by it.
 pub const MARKER: &str = "VALKEY_TESTBED_INIT";
-pub const MAX_TESTBEDS: u8 = 50;
+const MAX_TESTBEDS: u8 = 50;
+/// The second number of the addresses of testbed 0.
+const FIRST_RANGE: u8 = 200;
 pub const MAX_NODES: u8 = 20;
 
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
@@ -38,7 +43,7 @@ impl Testbed {
     }
 
     fn address(&self, third: u8, fourth: u8) -> Ipv4Addr {
-        Ipv4Addr::new(10, 200 + self.index, third, fourth)
+        Ipv4Addr::new(10, FIRST_RANGE + self.index, third, fourth)
     }
 
     /// The control plane's address on the bridge: API server and DNS.
@@ -100,8 +105,8 @@ impl Node {
         let zone = ["zone-a", "zone-b", "zone-c"].get(usize::from(number - 1) % 3).copied().unwrap_or("zone-a");
         Self {
             name: format!("node-{number}"),
-            ip: Ipv4Addr::new(10, 200 + index, 0, 10 + number),
-            pod_cidr: format!("10.{}.{number}.0/24", 200 + index),
+            ip: Ipv4Addr::new(10, FIRST_RANGE + index, 0, 10 + number),
+            pod_cidr: format!("10.{}.{number}.0/24", FIRST_RANGE + index),
             zone: zone.to_owned(),
         }
     }
@@ -178,14 +183,26 @@ pub fn all() -> Vec<String> {
     names
 }
 
-/// The lowest number no other testbed has.
+/// The lowest number that no other testbed has and whose addresses the host does not use itself.
 pub fn free_index() -> Result<u8> {
-    let taken: Vec<u8> =
-        all().iter().filter_map(|name| Testbed::read(name).ok()).map(|testbed| testbed.index).collect();
-    let free = (0..MAX_TESTBEDS).find(|index| !taken.contains(index));
-    free.with_context(|| {
-        format!("{MAX_TESTBEDS} testbeds exist already; take one down first: testbed --name <name> down")
+    let testbeds = all().into_iter().filter_map(|name| Testbed::read(&name).ok()).map(|testbed| testbed.index);
+    first_free(&testbeds.collect(), &addresses::in_use()?).with_context(|| {
+        format!(
+            "this machine uses all of {} to {} (`ip route show table all`): take a testbed down with \
+             `testbed --name <name> down`, or remove an address or route that is not needed",
+            range(0),
+            range(MAX_TESTBEDS - 1)
+        )
     })
+}
+
+fn first_free(testbeds: &BTreeSet<u8>, in_use: &BTreeSet<u8>) -> Option<u8> {
+    (0..MAX_TESTBEDS).find(|index| !testbeds.contains(index) && !in_use.contains(&(FIRST_RANGE + index)))
+}
+
+/// All addresses of a testbed.
+fn range(index: u8) -> String {
+    format!("10.{}.0.0/16", FIRST_RANGE + index)
 }
 
 #[cfg(test)]
@@ -205,6 +222,13 @@ mod tests {
         let (one, two) = (Testbed::new("a", 0, 3), Testbed::new("b", 1, 3));
         assert_ne!(one.service_cidr(), two.service_cidr());
         assert!(one.nodes.iter().all(|node| two.nodes.iter().all(|other| node.ip != other.ip)));
+    }
+
+    #[test]
+    fn neither_another_testbed_nor_the_host_shares_a_range() {
+        let (testbeds, host) = (BTreeSet::from([0, 2]), BTreeSet::from([10, 201]));
+        assert_eq!(first_free(&testbeds, &host), Some(3));
+        assert_eq!(first_free(&testbeds, &(0..=255).collect()), None);
     }
 
     #[test]

@@ -11,8 +11,6 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process};
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
 
 use crate::cache::remove_dir;
 use crate::command::{ip, run};
@@ -20,7 +18,10 @@ use crate::init::BootSettings;
 use crate::layout::{self, Dir, MARKER, Testbed};
 use crate::parts::{self, Programs};
 use crate::progress::Progress;
-use crate::{cgroups, host, images, journal, patience, pki};
+use crate::{cgroups, host, images, interrupt, journal, patience, pki, space};
+
+/// What a testbed with a few small clusters on it takes, in megabytes.
+const ROOM: u64 = 2000;
 
 pub fn up(name: &str, nodes: u8, with: &[String], progress: &Progress) -> Result<()> {
     host::check()?;
@@ -31,7 +32,7 @@ pub fn up(name: &str, nodes: u8, with: &[String], progress: &Progress) -> Result
         same_shape(name, nodes)?;
         progress.say(&format!("testbed {name} is up already"));
     } else {
-        let (programs, settings) = prepare(progress)?;
+        let (programs, settings) = obtain(progress)?;
         host::raise_watch_limit(progress)?;
         begin(name, nodes, &programs, &settings, &began)?;
         attend(&dir, progress)?;
@@ -42,8 +43,13 @@ pub fn up(name: &str, nodes: u8, with: &[String], progress: &Progress) -> Result
     Ok(())
 }
 
-/// Installs, builds and unpacks what a testbed is made of.
-pub fn prepare(progress: &Progress) -> Result<(Programs, BootSettings)> {
+/// Installs, builds and unpacks all that `up` needs; a second time it is all there.
+pub fn prepare(with: &[String], progress: &Progress) -> Result<()> {
+    obtain(progress)?;
+    with.iter().try_for_each(|part| parts::optional(part, progress).map(drop))
+}
+
+fn obtain(progress: &Progress) -> Result<(Programs, BootSettings)> {
     host::install_tools(progress)?;
     let programs = Programs::obtain(progress)?;
     let settings = BootSettings { pause: images::pause()?, cni_plugins: programs.cni_plugins.display().to_string() };
@@ -53,12 +59,13 @@ pub fn prepare(progress: &Progress) -> Result<(Programs, BootSettings)> {
 /// Waits for the boot. When it fails its processes end, and its logs stay.
 fn attend(dir: &Dir, progress: &Progress) -> Result<()> {
     let outcome = journal::follow(dir, patience::seconds(180), || alive(dir.name()), |step| progress.say(step));
+    let cause = if space::is_exhausted(dir.path()) { "the disk is full: make room and try again; " } else { "" };
     if outcome.is_err() {
         end(dir)?;
     }
     outcome.with_context(|| {
         format!(
-            "testbed {} did not come up; its logs are in {} until the next `up` or `down`",
+            "{cause}testbed {} did not come up; its logs are in {} until the next `up` or `down`",
             dir.name(),
             dir.text("logs")
         )
@@ -73,6 +80,7 @@ fn begin(name: &str, nodes: u8, programs: &Programs, settings: &BootSettings, be
     }
     began.store(true, Ordering::SeqCst);
     wipe(&Dir::of(name))?;
+    space::require(Path::new(layout::ROOT), ROOM)?;
     let testbed = Testbed::new(name, layout::free_index()?, nodes);
     furnish(&testbed, programs, settings)?;
     spawn(&testbed)
@@ -205,16 +213,5 @@ fn lock() -> Result<File> {
 /// Ctrl-C while a testbed is starting takes it down again.
 fn clean_up_when_interrupted(dir: &Dir, began: &Arc<AtomicBool>) -> Result<()> {
     let (dir, began) = (dir.clone(), Arc::clone(began));
-    let mut signals = Signals::new([SIGINT, SIGTERM])?;
-    thread::spawn(move || {
-        if signals.forever().next().is_some() {
-            let left = if began.load(Ordering::SeqCst) { wipe(&dir) } else { Ok(()) };
-            eprintln!(
-                "interrupted; {}",
-                left.map_or_else(|error| format!("{error:#}"), |()| "nothing is left behind".to_owned())
-            );
-            std::process::exit(130);
-        }
-    });
-    Ok(())
+    interrupt::clean_up_with(move || if began.load(Ordering::SeqCst) { wipe(&dir) } else { Ok(()) })
 }

@@ -1,5 +1,7 @@
 //! `testbed`: a real multi-node Kubernetes on one Linux machine. See docs/testbed.md.
 
+mod addresses;
+mod apt;
 mod cache;
 mod cgroups;
 mod command;
@@ -11,6 +13,7 @@ mod hierarchies;
 mod host;
 mod images;
 mod init;
+mod interrupt;
 mod journal;
 mod layout;
 mod lifecycle;
@@ -22,6 +25,7 @@ mod pki;
 mod pod;
 mod progress;
 mod show;
+mod space;
 mod supervisor;
 
 use std::path::PathBuf;
@@ -60,7 +64,11 @@ enum Verb {
         with: Vec<String>,
     },
     /// Install, build and unpack everything that `up` needs, and start nothing.
-    Prepare,
+    Prepare {
+        /// An optional part to make ready as well; may be given several times.
+        #[arg(long = "with", value_name = "PART", value_parser = clap::builder::PossibleValuesParser::new(parts::OPTIONAL_NAMES))]
+        with: Vec<String>,
+    },
     /// Install the few tools that testbeds, images and tests need from the machine's package manager.
     Tools,
     /// Make an optional part ready without a testbed and print where its programs are.
@@ -119,18 +127,23 @@ enum NodeVerb {
 
 #[derive(Subcommand)]
 enum PodVerb {
-    /// SIGKILL a container's main process from outside.
+    /// Send a container's main process a signal from outside.
     Kill {
         /// <namespace>/<pod>
         pod: String,
         /// Which container; the first by default.
         #[arg(long)]
         container: Option<String>,
+        /// kill, or stop and later cont.
+        #[arg(long, value_enum, default_value_t)]
+        signal: pod::Signal,
     },
 }
 
 fn main() -> ExitCode {
-    match run(Cli::parse()) {
+    let outcome = run(Cli::parse());
+    interrupt::await_end_if_interrupted();
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("testbed: {error:#}");
@@ -144,13 +157,16 @@ fn run(cli: Cli) -> Result<()> {
     patience::set(cli.patience);
     layout::check_name(&cli.name)?;
     let name = cli.name.as_str();
+    if matches!(cli.verb, Verb::Prepare { .. } | Verb::Tools | Verb::Part { .. }) {
+        interrupt::clean_up_with(|| Ok(()))?;
+    }
     match cli.verb {
         Verb::Up { nodes, with } => {
             lifecycle::up(name, nodes, &with, &progress)?;
             progress.say(&format!("up: export KUBECONFIG={}", Dir::of(name).kubeconfig().display()));
             Ok(())
         }
-        Verb::Prepare => lifecycle::prepare(&progress).map(drop),
+        Verb::Prepare { with } => lifecycle::prepare(&with, &progress),
         Verb::Tools => host::install_tools(&progress),
         Verb::Part { part } => {
             parts::optional(&part, &progress)?.iter().for_each(|(_, path)| println!("{}", path.display()));
@@ -165,8 +181,8 @@ fn run(cli: Cli) -> Result<()> {
         Verb::Load { archives } => images::load(&running(name)?, &archives, |what| progress.say(what)),
         Verb::Logs { part, lines } => show::logs(&Dir::of(name), part.as_deref(), lines),
         Verb::Node { verb } => break_node(name, verb, &progress),
-        Verb::Pod { verb: PodVerb::Kill { pod, container } } => {
-            pod::kill(&running(name)?, &pod, container.as_deref(), &progress)
+        Verb::Pod { verb: PodVerb::Kill { pod, container, signal } } => {
+            pod::kill(&running(name)?, &pod, container.as_deref(), signal, &progress)
         }
         Verb::Init => init::init(name),
         Verb::Supervise => init::supervise(name),

@@ -8,8 +8,28 @@ use crate::control_plane::kubectl;
 use crate::layout::Testbed;
 use crate::progress::Progress;
 
-/// SIGKILL to process 1 of a container, which nothing inside the container could send.
-pub fn kill(testbed: &Testbed, pod: &str, container: Option<&str>, progress: &Progress) -> Result<()> {
+/// What process 1 of a container can be sent from outside; from inside most of it would be ignored.
+#[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
+pub enum Signal {
+    #[default]
+    Kill,
+    /// It freezes.
+    Stop,
+    /// It goes on.
+    Cont,
+}
+
+impl Signal {
+    fn name(self) -> &'static str {
+        match self {
+            Signal::Kill => "SIGKILL",
+            Signal::Stop => "SIGSTOP",
+            Signal::Cont => "SIGCONT",
+        }
+    }
+}
+
+pub fn kill(testbed: &Testbed, pod: &str, container: Option<&str>, signal: Signal, progress: &Progress) -> Result<()> {
     let (namespace, name) =
         pod.split_once('/').with_context(|| format!("{pod:?} is not of the form <namespace>/<pod>"))?;
     let dir = testbed.dir();
@@ -21,9 +41,9 @@ pub fn kill(testbed: &Testbed, pod: &str, container: Option<&str>, progress: &Pr
     let socket = dir.containerd_socket(node);
     run(
         &dir.binary("ctr"),
-        &["--address", &socket, "--namespace", "k8s.io", "tasks", "kill", "--signal", "SIGKILL", &id],
+        &["--address", &socket, "--namespace", "k8s.io", "tasks", "kill", "--signal", signal.name(), &id],
     )?;
-    progress.say(&format!("killed the main process of {container} in {pod} on {node}"));
+    progress.say(&format!("sent {} to the main process of {container} in {pod} on {node}", signal.name()));
     Ok(())
 }
 
