@@ -16,7 +16,7 @@ TEST_IMAGES := valkey-8.1 valkey-9.1 exporter
 BUILD := cargo build --workspace
 RUNNER := $(TARGET)/debug/test-runner
 
-SCRIPTS := images/build images/test images/fetch-valkey charts/generate charts/find-helm charts/test e2e/install-operator bench/memory bench/orchestration bench/lib.sh $(wildcard testbed/vm/*)
+SCRIPTS := scripts/demo scripts/test-demo images/build images/test images/fetch-valkey charts/generate charts/find-helm charts/test e2e/install-operator bench/memory bench/orchestration bench/lib.sh $(wildcard testbed/vm/*)
 # Errors say themselves where they come from; where a failed test was called from says nothing, in sixty lines.
 export RUST_LIB_BACKTRACE ?= 0
 
@@ -25,26 +25,16 @@ help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo demo-down kubeconfig
-demo: testbed-up ## Set up everything on a bare Debian machine (as root): Kubernetes, the operator by Helm, a Valkey cluster
-	@e2e/install-operator
-	@export KUBECONFIG=$$($(TESTBED) kubeconfig); PATH=$$(dirname $$KUBECONFIG)/bin:$$PATH; \
-	kubectl apply -f examples/minimal.yaml; \
-	kubectl wait --for=condition=Ready valkeycluster/minimal --timeout=180s; \
-	kubectl get nodes; kubectl get pods -o wide -L valkey.io/role; kubectl get vc; \
-	service=$$(kubectl get service minimal -o jsonpath='{.spec.clusterIP}'):6379; \
-	echo; echo "A key written and read by a cluster-aware client through the Service $$service:"; \
-	$(BUILD) -q --bin valkey-load; \
-	$(TARGET)/debug/valkey-load put --seed $$service greeting hello; \
-	$(TARGET)/debug/valkey-load get --seed $$service greeting; \
-	echo; echo "Look around:  export KUBECONFIG=$$KUBECONFIG PATH=$$(dirname $$KUBECONFIG)/bin:\$$PATH"; \
-	echo "Take it down: make demo-down"
+demo: ## Set up everything on a bare Debian machine (as root): Kubernetes, the operator by Helm, a Valkey cluster; KIND=1: on kind or k3d
+	@KIND=$(KIND) scripts/demo up
 
-demo-down: testbed-down ## Take the demo down
+demo-down: ## Take the demo down
+	@KIND=$(KIND) scripts/demo down
 
 kubeconfig: testbed-build ## Print the path of the running testbed's kubeconfig
 	@$(TESTBED) kubeconfig
 
-.PHONY: test test-long test-unit test-images test-chart test-install test-e2e runner
+.PHONY: test test-long test-unit test-demo test-images test-chart test-install test-e2e runner
 test: runner ## Run all tests; the end names what failed and where its evidence is
 	@$(RUNNER)
 
@@ -53,6 +43,9 @@ test-long: runner ## Run what only repeats: every version of Valkey everywhere, 
 
 test-unit: runner ## Run the tests that need no cluster; some start real Valkey servers
 	@$(RUNNER) unit
+
+test-demo: runner ## Check how the demo refuses, stops and cleans up, and its way with kind and k3d, with stand-ins
+	@$(RUNNER) demo
 
 test-images: runner ## Build the images and check them
 	@$(RUNNER) images

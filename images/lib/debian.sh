@@ -7,7 +7,11 @@ scripts_only=(adduser awk debconf debianutils init-system-helpers openssl system
 
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 
-architecture() { dpkg --print-architecture; }
+# As images call it; a machine that is no Debian can still put programs on a public base.
+architecture() {
+  dpkg --print-architecture 2>/dev/null && return
+  case $(uname -m) in x86_64) echo amd64 ;; aarch64) echo arm64 ;; *) uname -m ;; esac
+}
 
 # The repository that this machine's own apt uses for its release (or for that release's security updates).
 configured_mirror() { # "" or "-security"

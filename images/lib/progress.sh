@@ -3,13 +3,15 @@
 # shellcheck shell=bash
 
 exec 3>&2
+# shellcheck source=scripts/progress.sh
+source "$repo/scripts/progress.sh"
+# shellcheck source=scripts/disk.sh
+source "$repo/scripts/disk.sh"
 
 # Exit status of a failure that has been explained already; whoever sees it passes it on in silence.
 explained=77
 
-progress() { # image, sentence
-  printf '[%3ds] %s: %s\n' "$SECONDS" "$1" "$2" >&3
-}
+progress() { say "$1: $2" 2>&3; } # image, sentence
 
 die() { # sentence
   printf 'images/build: %s\n' "$1" >&3
@@ -28,6 +30,7 @@ report_failure() {
   local status=$?
   trap - ERR
   if ((status != explained)); then
+    (($(free_mb "$cache") > 50)) || current_cause="the disk is full: make room for $cache, or set XDG_CACHE_HOME to a folder on another one"
     printf 'images/build: %s: failed while %s\n  likely cause: %s\n  log: %s\n' "$name" "$current_step" "$current_cause" "$log" >&3
     tail -n 5 "$log" | sed 's/^/  | /' >&3
   fi

@@ -21,8 +21,9 @@ program_prepare() { # image
   crate=$(program_of "$name")
   [[ -f $repo/crates/$crate/Cargo.toml ]] || die "$name: there is no crate crates/$crate; give a binary with --binary"
   options=(--profile "$profile")
-  # What ships has only the features it asks for. For tests both are compiled together, so that they share their dependencies.
-  if [[ $profile == quick ]]; then options+=(-p operator -p sidecar); else options+=(-p "$crate"); fi
+  # What ships has only the features it asks for. For tests and demos all programs have those of the whole workspace, so that they share
+  # their dependencies.
+  if [[ $profile == quick ]]; then options+=(--workspace --bin valkey-operator --bin valkey-sidecar); else options+=(-p "$crate"); fi
   [[ $name != *-older ]] || options+=(--features "$crate/older")
   progress "$name" "compiling"
   binary=$(program_binary "$name")

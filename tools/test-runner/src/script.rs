@@ -17,11 +17,10 @@ use std::{
 };
 use tokio::{process::Command, sync::mpsc, time::timeout};
 
-const LIMIT: Duration = Duration::from_secs(3600);
 const LAST_LINES: Duration = Duration::from_secs(5);
 
 /// Runs the script; each of its checks is an outcome, and so is the script itself when it fails without naming one.
-pub async fn run(session: &Session, part: &'static str, name: &str, mut command: Command) {
+pub async fn run(session: &Session, part: &'static str, name: &str, mut command: Command, limit: Duration) {
     session.say(name);
     session.begin(name);
     let (log, began) = (session.log_of(name), Instant::now());
@@ -30,7 +29,7 @@ pub async fn run(session: &Session, part: &'static str, name: &str, mut command:
     let ended = match follow(&mut command, &log) {
         Ok(lines) => {
             let recording = pin!(checks.record(session, part, name, &log, lines));
-            match select(pin!(process::end(session, command, LIMIT)), recording).await {
+            match select(pin!(process::end(session, command, limit)), recording).await {
                 // What it left running keeps the pipe open for ever.
                 Either::Left((ended, recording)) => {
                     let _ = timeout(LAST_LINES, recording).await;

@@ -12,7 +12,7 @@ use crate::{
 };
 use clap::ValueEnum;
 use futures::future::OptionFuture;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::process::Command;
 
 /// Tests that start servers mostly wait for them, so more run at once than there are cores.
@@ -22,6 +22,8 @@ const UNIT_SLOTS: u32 = 6;
 pub enum Stage {
     /// Tests without a cluster; some start real Valkey servers
     Unit,
+    /// The demo's refusals, interruptions and its way with kind and k3d, with stand-ins for the programs it calls
+    Demo,
     /// The container images
     Images,
     /// The chart and what is made from it, without a cluster
@@ -36,7 +38,7 @@ pub enum Stage {
     Machines,
 }
 
-pub const USUAL: [Stage; 4] = [Stage::Unit, Stage::Images, Stage::Install, Stage::E2e];
+pub const USUAL: [Stage; 5] = [Stage::Unit, Stage::Demo, Stage::Images, Stage::Install, Stage::E2e];
 pub const LONG: [Stage; 4] = [Stage::Unit, Stage::E2e, Stage::Histories, Stage::Machines];
 
 /// Scripts that `make test-long` runs one after the other when all else is done; each needs a stage of its own.
@@ -48,6 +50,8 @@ const LONG_SCRIPTS: [(Stage, &str, &str); 2] = [
     ),
     (Stage::Machines, "machines", "testbed/vm/test"),
 ];
+
+const LONG_SCRIPT: Duration = Duration::from_secs(6 * 60 * 60);
 
 /// First what needs no testbed, beside building the images; then what does, one testbed after the other.
 pub async fn run(session: &Session, stages: &[Stage], long: bool) {
@@ -64,6 +68,7 @@ pub async fn run(session: &Session, stages: &[Stage], long: bool) {
     let (own, placed): (Vec<_>, Vec<_>) = scenarios.into_iter().partition(|(_, needs)| *needs == Needs::Machine);
     tokio::join!(
         OptionFuture::from(on(Stage::Unit).then(|| unit(session, plain))),
+        OptionFuture::from(on(Stage::Demo).then(|| demo(session))),
         OptionFuture::from(on(Stage::Chart).then(|| chart(session))),
         images(session, on(Stage::Images), testbeds),
     );
@@ -73,7 +78,7 @@ pub async fn run(session: &Session, stages: &[Stage], long: bool) {
     for (_, name, line) in LONG_SCRIPTS.into_iter().filter(|(stage, ..)| on(*stage)) {
         let mut command = Command::new("bash");
         command.args(["-c", line]);
-        script::run(session, name, name, command).await;
+        script::run(session, name, name, command, LONG_SCRIPT).await;
     }
 }
 
@@ -133,12 +138,16 @@ async fn images(session: &Session, check: bool, testbeds: bool) {
     let mut build = Command::new("images/build");
     build.args(["pause", "valkey-8.1", "valkey-9.1", "exporter"]);
     if check && prepare(session, "images", "build the images", build).await {
-        script::run(session, "images", "images/test", Command::new("images/test")).await;
+        script::run(session, "images", "images/test", Command::new("images/test"), session.limit).await;
     }
 }
 
+async fn demo(session: &Session) {
+    script::run(session, "demo", "scripts/test-demo", Command::new("scripts/test-demo"), session.limit).await;
+}
+
 async fn chart(session: &Session) {
-    script::run(session, "chart", "charts/test", Command::new("charts/test")).await;
+    script::run(session, "chart", "charts/test", Command::new("charts/test"), session.limit).await;
 }
 
 /// The script wants a cluster that has nothing of ours.
@@ -147,7 +156,7 @@ async fn install(session: &Session) {
     if testbed.up(1, &["operator", "sidecar", "valkey-9.1", "exporter"]).await {
         let mut command = Command::new("charts/test");
         command.args(["--kubeconfig", &testbed.kubeconfig(), "--with-images"]).envs(testbed.tools());
-        script::run(session, "install", "charts/test", command).await;
+        script::run(session, "install", "charts/test", command, session.limit).await;
     }
     testbed.down().await;
 }
