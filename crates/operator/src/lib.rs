@@ -4,6 +4,8 @@ pub mod arguments;
 pub mod client;
 mod cluster;
 mod commands;
+#[cfg(test)]
+mod fake_api;
 pub mod health;
 pub mod identity;
 pub mod identity_choice;

@@ -7,7 +7,7 @@ use crate::health::{Health, Stage};
 use crate::identity::{self, Identities, Own};
 use crate::identity_choice::{IdentityChoice, InvalidChoice};
 use crate::install;
-use crate::leader::{self, Election, Settings, Terms};
+use crate::leader::{self, Election, Settings};
 use crate::line::{self, Line, LineSettings};
 use crate::metrics::Metrics;
 use crate::open_files;
@@ -55,17 +55,17 @@ pub async fn run(clients: Clients, arguments: &RunArguments, stop: Stop) -> Resu
     install::check(&client).await?;
     let replica = Replica::of(&client, arguments);
     let own = Own::start(client.clone(), replica.identity()?, metrics.clone());
-    let (terms, line) = open_line(&replica, &own, &metrics, &stop).await?;
+    let (bound, leadership, line) = open_line(&replica, &own, &metrics, &stop).await?;
     let identities = Identities::new(clients.clone(), replica.identity()?, line.roster.clone(), own, metrics.clone());
     let scopes = scopes(&replica, &clients, &health, &metrics, (&line, &identities))?;
     let tasks = LeaderTasks { namespaces: arguments.scopes(), scopes, line, identities, health, metrics };
     if !arguments.leader_election {
-        lead_alone(terms);
+        lead_alone(&leadership);
         tasks.work(stop).await;
         return Ok(());
     }
     tasks.health.set(Stage::StandingBy);
-    lead(replica.election(terms), tasks, stop).await
+    lead(replica.election(bound, leadership), tasks, stop).await
 }
 
 /// This process among its like.
@@ -85,8 +85,7 @@ impl<'a> Replica<'a> {
         Self { client, arguments, namespace, name: format!("{name}_{:08x}", fastrand::u32(..)) }
     }
 
-    fn election(&self, terms: (SocketAddr, Terms)) -> Election {
-        let (bound, terms) = terms;
+    fn election(&self, bound: SocketAddr, leadership: watch::Sender<Leadership>) -> Election {
         let arguments = self.arguments;
         let namespace = arguments.lease_namespace.as_ref().unwrap_or(&self.namespace);
         let settings = Settings {
@@ -96,7 +95,7 @@ impl<'a> Replica<'a> {
             interval: arguments.lease_renew_interval.to_std(),
             line_address: self.line_address(bound),
         };
-        Election::new(Api::namespaced(self.client.clone(), namespace), settings, terms)
+        Election::new(Api::namespaced(self.client.clone(), namespace), settings, leadership)
     }
 
     /// Who the operator is for its sidecars.
@@ -170,21 +169,9 @@ async fn lead(mut election: Election, tasks: LeaderTasks, stop: Stop) -> Result<
 }
 
 /// Without an election there is no Lease to keep the term in: the clock stands in for it.
-fn lead_alone((_, mut terms): (SocketAddr, Terms)) {
-    let epoch = u64::try_from(Timestamp::now().as_second()).unwrap_or_default();
-    terms.leadership.send_replace(Leadership::Leader { epoch });
-    tokio::spawn(async move {
-        while terms.seen.changed().await.is_ok() {
-            let above = terms.seen.borrow().saturating_add(1);
-            terms.leadership.send_if_modified(|now| {
-                let higher = matches!(now, Leadership::Leader { epoch } if *epoch < above - 1);
-                if higher {
-                    *now = Leadership::Leader { epoch: above };
-                }
-                higher
-            });
-        }
-    });
+fn lead_alone(leadership: &watch::Sender<Leadership>) {
+    let epoch = leader::first_term_at(Timestamp::now().as_second());
+    leadership.send_replace(Leadership::Leader { epoch });
 }
 
 /// Listens at once, and speaks as soon as this replica has an identity.
@@ -193,17 +180,14 @@ async fn open_line(
     own: &Own,
     metrics: &Arc<Metrics>,
     stop: &Stop,
-) -> Result<((SocketAddr, Terms), Arc<Line>), Error> {
+) -> Result<(SocketAddr, watch::Sender<Leadership>, Arc<Line>), Error> {
     let (listener, bound) = line::bind(replica.arguments.line_address).await?;
     let leadership = watch::Sender::new(Leadership::Follower { leader: None });
-    let highest_epoch = watch::Sender::new(0);
     let line = Arc::new(Line::new(leadership.subscribe()));
     let settings = LineSettings {
         leadership: leadership.subscribe(),
-        highest_epoch: highest_epoch.clone(),
         heartbeat_interval: replica.arguments.heartbeat_interval.to_std(),
     };
-    let terms = Terms { leadership, seen: highest_epoch.subscribe() };
     let (client, metrics, stop) = (replica.client.clone(), metrics.clone(), stop.clone());
     let (served, source) = (line.clone(), source(replica, own)?);
     tokio::spawn(async move {
@@ -212,7 +196,7 @@ async fn open_line(
         tracing::info!(%bound, "the line is open");
         line::serve(listener, served, settings, (client, credentials, metrics), stop).await;
     });
-    Ok(((bound, terms), line))
+    Ok((bound, leadership, line))
 }
 
 /// Where this replica's certificate comes from.

@@ -26,7 +26,6 @@ pub enum Error {
 /// What the line is served with.
 pub struct LineSettings {
     pub leadership: watch::Receiver<Leadership>,
-    pub highest_epoch: watch::Sender<u64>,
     pub heartbeat_interval: Duration,
 }
 
@@ -52,9 +51,7 @@ pub async fn serve(
     let service = LineService {
         roster: line.roster.clone(),
         streams: line.streams.clone(),
-        highest_epoch: settings.highest_epoch,
         heartbeat_interval: settings.heartbeat_interval,
-        metrics: metrics.clone(),
     };
     let server = Server::new(ServerParts {
         operator: Arc::new(service),

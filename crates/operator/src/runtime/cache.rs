@@ -71,6 +71,8 @@ pub struct Snapshot {
 #[derive(Default)]
 struct Contents {
     entries: HashMap<ObjectName, Entry>,
+    /// When each entry came.
+    since: HashMap<ObjectName, Instant>,
     by_owner: HashMap<ObjectKey, BTreeSet<ObjectName>>,
     not_installed: HashSet<ChildKind>,
     gone: Gone,
@@ -81,7 +83,7 @@ struct Contents {
 /// Objects that left a watch a while ago, with the version they left at. The same object may come back later: it got its label again.
 #[derive(Default)]
 struct Gone {
-    versions: HashMap<String, Option<u128>>,
+    versions: HashMap<String, (Option<u128>, Instant)>,
     by_age: VecDeque<(Instant, String)>,
 }
 
@@ -92,12 +94,14 @@ impl Gone {
                 self.versions.remove(&forgotten);
             }
         }
-        self.versions.insert(entry.uid.clone(), entry.version());
+        self.versions.insert(entry.uid.clone(), (entry.version(), now));
         self.by_age.push_back((now, entry.uid.clone()));
     }
 
-    fn is_after(&self, arriving: &Entry) -> bool {
-        self.versions.get(&arriving.uid).is_some_and(|gone| is_newer(*gone, arriving.version()))
+    /// When it went, if that was after this.
+    fn after(&self, arriving: &Entry) -> Option<Instant> {
+        let (gone, at) = self.versions.get(&arriving.uid)?;
+        is_newer(*gone, arriving.version()).then_some(*at)
     }
 }
 
@@ -119,7 +123,13 @@ impl Cache {
 
     /// Takes an object in unless a newer version of it, or its end, is known. Answers with the objects of ours that this concerns.
     pub fn insert(&self, entry: Entry) -> Vec<ObjectKey> {
-        self.contents().insert(entry)
+        self.contents().insert(entry, None)
+    }
+
+    /// Takes in an object of a list that was asked for at `began`. The list is newer than all that was known by then, also where versions
+    /// are lower in it: the API server's state was put back to an older one.
+    pub fn insert_listed(&self, entry: Entry, began: Instant) -> Vec<ObjectKey> {
+        self.contents().insert(entry, Some(began))
     }
 
     /// Takes in the answer to a write that was sent at `asked`. If everything was listed since, the list knows better whether the
@@ -129,7 +139,7 @@ impl Cache {
         let listed_since = contents.listed.get(&entry.object.source).is_some_and(|listed| *listed >= asked);
         let known = contents.entries.get(&entry.object).is_some_and(|known| known.uid == entry.uid);
         if known || !listed_since {
-            contents.insert(entry);
+            contents.insert(entry, None);
         }
     }
 
@@ -221,9 +231,9 @@ impl Snapshot {
 }
 
 impl Contents {
-    fn insert(&mut self, entry: Entry) -> Vec<ObjectKey> {
-        let before = self.entries.get(&entry.object).filter(|before| before.uid == entry.uid);
-        if before.is_some_and(|before| is_newer(before.version(), entry.version())) || self.gone.is_after(&entry) {
+    fn insert(&mut self, entry: Entry, listed: Option<Instant>) -> Vec<ObjectKey> {
+        let known = [self.known_newer(&entry), self.gone.after(&entry)];
+        if known.into_iter().flatten().any(|at| listed.is_none_or(|began| at > began)) {
             return Vec::new();
         }
         let mut concerned = self.take(&entry.object);
@@ -233,12 +243,20 @@ impl Contents {
         concerned
     }
 
+    /// When a newer version of it came.
+    fn known_newer(&self, arriving: &Entry) -> Option<Instant> {
+        let known = self.entries.get(&arriving.object).filter(|known| known.uid == arriving.uid)?;
+        is_newer(known.version(), arriving.version()).then(|| self.since.get(&arriving.object).copied())?
+    }
+
     fn put(&mut self, entry: Entry) {
+        self.since.insert(entry.object.clone(), Instant::now());
         self.by_owner.entry(entry.owner.clone()).or_default().insert(entry.object.clone());
         self.entries.insert(entry.object.clone(), entry);
     }
 
     fn take(&mut self, object: &ObjectName) -> Vec<ObjectKey> {
+        self.since.remove(object);
         let Some(entry) = self.entries.remove(object) else { return Vec::new() };
         if let Some(names) = self.by_owner.get_mut(&entry.owner) {
             names.remove(object);
@@ -333,6 +351,22 @@ mod tests {
         assert_eq!(cache.find(&pod("b")).unwrap().resource_version, "8", "what the list has may be newer");
         cache.answered(entry("c", "poc", "3", "9"), Instant::now());
         assert_eq!(uids(&cache, "poc"), ["2", "3"]);
+    }
+
+    #[test]
+    fn after_a_restore_the_cache_follows_a_list_with_lower_versions() {
+        let cache = Cache::default();
+        cache.insert(entry("a", "poc", "1", "900"));
+        cache.insert(entry("b", "poc", "2", "901"));
+        cache.end(&entry("b", "poc", "2", "902"));
+        let began = Instant::now();
+        cache.insert(entry("c", "poc", "3", "903"));
+        assert_eq!(cache.insert_listed(entry("a", "poc", "1", "40"), began), [cluster("poc")]);
+        assert_eq!(cache.insert_listed(entry("b", "poc", "2", "41"), began), [cluster("poc")], "it is there again");
+        assert_eq!(cache.insert_listed(entry("c", "poc", "3", "42"), began), [], "what is answered meanwhile is newer");
+        let version = |name| cache.find(&pod(name)).unwrap().resource_version;
+        assert_eq!([version("a"), version("b"), version("c")], ["40", "41", "903"]);
+        assert_eq!(cache.insert(entry("a", "poc", "1", "50")), [cluster("poc")], "and the watch goes on from there");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use super::object::ObjectKey;
 use super::scope::Queues;
+use crate::client::watch_config;
 use futures::StreamExt;
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject};
@@ -88,7 +89,7 @@ impl References {
             plural: key.plural.clone(),
         };
         let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, &resource);
-        let one = watcher::Config::default().fields(&format!("metadata.name={}", key.name));
+        let one = watch_config().fields(&format!("metadata.name={}", key.name));
         let (watched, queues, place) = (self.watched.clone(), self.queues.clone(), (namespace.clone(), key.clone()));
         let task = tokio::spawn(async move {
             let mut events = watch(api, one).default_backoff().boxed();

@@ -4,9 +4,10 @@
 use super::cache::{Cache, Entry, ObjectName, Source};
 use super::controller::Controller;
 use super::kind::Kind;
-use super::object::ObjectKey;
+use super::object::{ObjectId, ObjectKey};
 use super::scope::Scope;
 use super::{entry, resources};
+use crate::client::watch_config;
 use crate::metrics::Watched;
 use api::names::{self, MANAGER, label};
 use futures::stream::{self, BoxStream};
@@ -20,6 +21,7 @@ use kube::runtime::{WatchStreamExt, watcher as watch};
 use planner::ChildKind;
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// An object as it came: one that cannot be read must not hide the others.
 pub type Guarded<K> = DeserializeGuard<K>;
@@ -52,11 +54,18 @@ fn own<K: Kind>(
 ) -> BoxStream<'static, ObjectKey> {
     let scope = controller.scope.clone();
     let api = resources::scoped::<Guarded<K::Object>>(&scope.watch_client, scope.namespace.as_deref());
-    let events =
-        watch(api, watcher::Config::default()).default_backoff().modify(|object| object.managed_fields_mut().clear());
+    let events = watch(api, watch_config()).default_backoff().modify(|object| object.managed_fields_mut().clear());
+    let mut began = Instant::now();
     let concerned = events.filter_map(move |event| {
         let concerned = match event {
             Ok(event) => {
+                match &event {
+                    Event::Init => began = Instant::now(),
+                    Event::InitApply(object) => {
+                        controller.states.change_known(&ObjectId::of(object), |state| state.listed(began));
+                    }
+                    _ => {}
+                }
                 writer.apply_watcher_event(&event);
                 if let Event::Delete(object) = &event {
                     controller.end(&ObjectKey::of(object));
@@ -101,7 +110,7 @@ fn follow<K: 'static>(
     read: impl Fn(K) -> Option<Entry> + Send + 'static,
 ) -> BoxStream<'static, ObjectKey> {
     let scope = scope.clone();
-    let mut listing = HashSet::new();
+    let mut listing = Listing::default();
     let concerned = events.map(move |event| match event {
         Ok(event) => take(event, source, &read, &scope.cache, &mut listing),
         Err(error) => failed(source, &error, &scope),
@@ -111,14 +120,21 @@ fn follow<K: 'static>(
 
 /// Only what this operator made: what others have in the cluster is never loaded.
 pub fn ours() -> watcher::Config {
-    watcher::Config::default().labels(&format!("{}={MANAGER}", label::MANAGED_BY))
+    watch_config().labels(&format!("{}={MANAGER}", label::MANAGED_BY))
 }
 
 /// Volume claims are made by the StatefulSet controller, which gives them no more labels than the pods' selector has.
 fn of_pods() -> watcher::Config {
     let selector = names::selector("");
     let fixed = selector.iter().filter(|(key, _)| *key != label::INSTANCE);
-    watcher::Config::default().labels(&fixed.map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(","))
+    watch_config().labels(&fixed.map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(","))
+}
+
+/// A list while it comes in.
+#[derive(Default)]
+struct Listing {
+    began: Option<Instant>,
+    names: HashSet<ObjectName>,
 }
 
 fn take<K>(
@@ -126,18 +142,19 @@ fn take<K>(
     source: Source,
     read: &impl Fn(K) -> Option<Entry>,
     cache: &Cache,
-    listing: &mut HashSet<ObjectName>,
+    listing: &mut Listing,
 ) -> Vec<ObjectKey> {
     match event {
         Event::Init => {
-            listing.clear();
+            // The request for the list follows this.
+            *listing = Listing { began: Some(Instant::now()), names: HashSet::new() };
             Vec::new()
         }
         Event::InitApply(object) => read(object).map_or_else(Vec::new, |entry| {
-            listing.insert(entry.object.clone());
-            cache.insert(entry)
+            listing.names.insert(entry.object.clone());
+            listing.began.map_or_else(Vec::new, |began| cache.insert_listed(entry, began))
         }),
-        Event::InitDone => cache.listed(source, &std::mem::take(listing)),
+        Event::InitDone => cache.listed(source, &std::mem::take(&mut listing.names)),
         Event::Apply(object) => read(object).map_or_else(Vec::new, |entry| cache.insert(entry)),
         Event::Delete(object) => read(object).map_or_else(Vec::new, |entry| cache.end(&entry)),
     }
