@@ -57,7 +57,7 @@ fn touches(plan: &Plan, wanted: &ChildKey) -> bool {
     plan.steps.iter().any(|step| match step {
         Step::Apply(apply) => apply.key == *wanted,
         Step::Delete { key, .. } | Step::Release { key, .. } => key == wanted,
-        Step::Command(_) | Step::GrowClaim { .. } | Step::PatchPod { .. } => false,
+        _ => false,
     })
 }
 
@@ -67,6 +67,45 @@ fn a_new_cluster_gets_its_objects_in_order_with_the_stateful_set_last() {
     assert_eq!(kinds.first().unwrap(), "create ServiceAccount poc-valkey");
     assert_eq!(kinds.last().unwrap(), "create StatefulSet poc");
     assert_eq!(kinds.len(), 7);
+}
+
+/// Whoever follows the advice must not lose data by it.
+#[test]
+fn nobody_is_advised_to_delete_a_stateful_set_that_runs_pods_of_the_cluster() {
+    let mut observation = empty();
+    let labels = json!({ "app.kubernetes.io/managed-by": "valkey-operator", "app.kubernetes.io/instance": "poc" });
+    let set = json!({ "metadata": { "name": "poc", "uid": "set" }, "spec": { "replicas": 6,
+        "template": { "metadata": { "labels": labels } } } });
+    let key = ChildKey::new(ChildKind::StatefulSet, "poc");
+    observation.children.insert(key.clone(), Observed::Object(set));
+    let plan = decide(json!({}), &observation);
+    let said = &plan.report.troubles[0].message;
+    assert!(said.contains("kubectl annotate statefulset poc valkey.io/cr=poc") && !said.contains("Delete"), "{said}");
+    assert!(!touches(&plan, &key));
+}
+
+/// With a StatefulSet of an age, and none of its pods there.
+fn without_pods(created: &str, nudged: Option<&str>) -> Vec<Step> {
+    let mut observation = empty();
+    let annotations = nudged.map(|at| json!({ "valkey.io/nudged-at": at })).unwrap_or_default();
+    let owner = json!([{ "apiVersion": "valkey.io/v1alpha1", "kind": "ValkeyCluster", "name": "poc", "controller": true,
+        "uid": observation.cluster.uid }]);
+    let set = json!({ "metadata": { "name": "poc", "uid": "set", "generation": 1, "creationTimestamp": created,
+        "annotations": annotations, "ownerReferences": owner },
+        "spec": { "replicas": 6 }, "status": { "observedGeneration": 1 } });
+    observation.children.insert(ChildKey::new(ChildKind::StatefulSet, "poc"), Observed::Object(set));
+    let plan = decide(json!({}), &observation);
+    plan.steps.into_iter().filter(|step| matches!(step, Step::Nudge { .. })).collect()
+}
+
+/// Its controller waits up to a quarter of an hour after a pod could not be made, whatever has changed since.
+#[test]
+fn a_stateful_set_whose_pods_do_not_come_is_nudged_now_and_then() {
+    let at = |ago: i64| now(1 - ago).to_string();
+    assert!(without_pods(&at(3), None).is_empty(), "pods take a moment");
+    assert_eq!(without_pods(&at(60), None).len(), 1);
+    assert!(without_pods(&at(60), Some(&at(3))).is_empty());
+    assert_eq!(without_pods(&at(60), Some(&at(20))).len(), 1);
 }
 
 #[test]

@@ -7,11 +7,16 @@ pub use candidates::{AttachedReplica, Candidate, Standing};
 
 use std::{fmt, time::Duration};
 
-/// Valkey itself gives a manual failover up after five seconds.
-pub const PATIENCE_PER_REPLICA: Duration = Duration::from_secs(6);
-/// Before Valkey lets its clients write again after a failover that did not complete: the replica may have won it and not said so
-/// yet.
-const HOLD_AFTER: Duration = Duration::from_millis(3_500);
+/// After this Valkey gives a failover up and lets the primary's clients write again (`cluster-manual-failover-timeout`). On a
+/// replica it must not be larger than on its primary, or the replica can still win after the clients were let go.
+pub const FAILOVER_TIMEOUT: Duration = Duration::from_millis(500);
+/// Before Valkey lets its clients write again: the replica may have won and not said so yet.
+const HOLD_AFTER: Duration = Duration::from_millis(250);
+/// By then the replica should have given up too.
+pub const PATIENCE_PER_REPLICA: Duration = Duration::from_millis(650);
+/// Valkey checks ten times a second whether the time of a failover is over: a replica that answers twice, this far apart, has
+/// checked in between.
+pub const GIVES_UP_WITHIN: Duration = Duration::from_millis(150);
 
 /// What a candidate says of itself right before it is asked to take over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +52,9 @@ pub enum Progress {
     NoAnswer,
     /// This node is still the primary after that time.
     StillPrimary(Duration),
-    /// The time is over, and this node is still the primary.
+    /// The time is over, this node is still the primary, and the replica says that it is a replica: it cannot win any more.
+    NotWon,
+    /// The time is over, this node is still the primary, and what the replica is nobody knows.
     GivenUp,
     /// This node is a replica now.
     Done,
@@ -59,7 +66,7 @@ pub enum Writes {
     Leave,
     /// From here on nothing is acknowledged that a winner which has not been heard of yet would not have. The stop comes anyway.
     Hold,
-    /// Clients that wait are sent to the new primary.
+    /// Clients that wait go on, here or at the new primary.
     Release,
 }
 
@@ -69,7 +76,7 @@ pub fn writes(progress: Progress) -> Writes {
         Progress::NoAnswer | Progress::GivenUp => Writes::Hold,
         Progress::StillPrimary(asked) if asked >= HOLD_AFTER => Writes::Hold,
         Progress::StillPrimary(_) => Writes::Leave,
-        Progress::Done => Writes::Release,
+        Progress::NotWon | Progress::Done => Writes::Release,
     }
 }
 
@@ -136,6 +143,7 @@ mod tests {
             (Progress::NoAnswer, Writes::Hold),
             (Progress::StillPrimary(Duration::ZERO), Writes::Leave),
             (Progress::StillPrimary(HOLD_AFTER), Writes::Hold),
+            (Progress::NotWon, Writes::Release),
             (Progress::GivenUp, Writes::Hold),
             (Progress::Done, Writes::Release),
         ] {
@@ -144,8 +152,9 @@ mod tests {
     }
 
     #[test]
-    fn writes_are_held_before_the_time_for_one_replica_is_over() {
-        assert!(HOLD_AFTER < PATIENCE_PER_REPLICA);
+    fn writes_are_held_before_valkey_lets_them_go_and_released_only_after_the_replica_has_given_up() {
+        assert!(HOLD_AFTER < FAILOVER_TIMEOUT && FAILOVER_TIMEOUT < PATIENCE_PER_REPLICA);
+        assert!(PATIENCE_PER_REPLICA + GIVES_UP_WITHIN < Duration::from_secs(1), "clients wait no longer for one try");
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! Whether enough primaries would vote now. From Valkey 9 on a primary denies its vote for a node timeout after its start, so an
 //! election is not begun before it can be won. Pure; the hand-over and the failover command wait by it.
 
+use topology::{ClusterNodes, NodeId};
+
 /// The node timeout and a second for the rounding of uptimes.
 const VOTES_AFTER_SECONDS: u64 = 6;
-/// Older servers vote right after their start, but the others have to find them again first.
-const FOUND_AGAIN_SECONDS: u64 = 1;
 /// In a larger cluster a few restarted primaries are no majority, and asking all of them would take too long.
 const MOST: usize = 64;
 
@@ -14,16 +14,30 @@ pub enum Vote {
     Able,
     /// It has been started a moment ago.
     TooYoung,
+    /// It and the candidate have not found each other yet: a request that is not heard is not repeated.
+    Apart,
     /// It gives no answer.
     Silent,
 }
 
 impl Vote {
-    pub fn of(major_version: Option<u32>, uptime_seconds: Option<u64>) -> Self {
-        let needed =
-            if major_version.is_some_and(|major| major < 9) { FOUND_AGAIN_SECONDS } else { VOTES_AFTER_SECONDS };
-        if uptime_seconds.is_none_or(|seconds| seconds >= needed) { Vote::Able } else { Vote::TooYoung }
+    /// `linked`: see `linked`. Servers before Valkey 9 vote right after their start.
+    pub fn of(major_version: Option<u32>, uptime_seconds: Option<u64>, linked: bool) -> Self {
+        let young = uptime_seconds.is_some_and(|seconds| seconds < VOTES_AFTER_SECONDS);
+        match (linked, young && major_version.is_none_or(|major| major >= 9)) {
+            (false, _) => Vote::Apart,
+            (true, true) => Vote::TooYoung,
+            (true, false) => Vote::Able,
+        }
     }
+}
+
+/// The node whose view this is would hear the other: the request goes over the candidate's link to the voter, the vote over the
+/// voter's link to the candidate.
+pub fn linked(view: &ClusterNodes, other: &NodeId) -> bool {
+    let is_myself = view.myself().is_some_and(|myself| myself.id == *other);
+    let usable = |id: &NodeId| view.find(id).is_some_and(|node| node.connected && !node.has_flag("handshake"));
+    is_myself || usable(other)
 }
 
 /// Whether so many voters are asked at all before an election.
@@ -36,19 +50,21 @@ pub fn waiting_helps(votes: &[Vote], hopeful: bool) -> bool {
     let count = |kind| votes.iter().filter(|vote| **vote == kind).count();
     let needed = votes.len() / 2 + 1;
     let able = count(Vote::Able);
-    able < needed && (hopeful || able + count(Vote::TooYoung) >= needed)
+    let soon = count(Vote::TooYoung) + count(Vote::Apart);
+    able < needed && (hopeful || able + soon >= needed)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Vote::{Able, Silent, TooYoung};
+    use Vote::{Able, Apart, Silent, TooYoung};
 
     #[test]
     fn waiting_helps_only_when_the_young_make_the_majority() {
         for hopeful in [false, true] {
             assert!(waiting_helps(&[Able, TooYoung, TooYoung], hopeful));
             assert!(waiting_helps(&[Able, TooYoung, Silent], hopeful));
+            assert!(waiting_helps(&[Able, Apart, Silent], hopeful));
             assert!(!waiting_helps(&[Able, Able, Silent], hopeful));
             assert_eq!(waiting_helps(&[Able, Silent, Silent], hopeful), hopeful);
         }
@@ -59,12 +75,23 @@ mod tests {
         for (major, uptime, expected) in [
             (Some(9), Some(2), TooYoung),
             (Some(9), Some(6), Able),
-            (Some(8), Some(2), Able),
-            (Some(8), Some(0), TooYoung),
+            (Some(8), Some(0), Able),
             (None, Some(2), TooYoung),
             (Some(9), None, Able),
         ] {
-            assert_eq!(Vote::of(major, uptime), expected, "{major:?} {uptime:?}");
+            assert_eq!(Vote::of(major, uptime, true), expected, "{major:?} {uptime:?}");
+            assert_eq!(Vote::of(major, uptime, false), Apart, "{major:?} {uptime:?}");
         }
+    }
+
+    #[test]
+    fn a_request_is_heard_over_a_link_that_is_up() {
+        let view = "me 10.0.0.1:6379@16379 myself,master - 0 0 1 connected 0-5\n\
+            a 10.0.0.2:6379@16379 master - 0 0 1 connected 6-9\n\
+            b 10.0.0.3:6379@16379 master - 0 0 1 disconnected 10-12\n\
+            c 10.0.0.4:6379@16379 handshake - 0 0 0 connected\n";
+        let view = ClusterNodes::parse(view).unwrap();
+        let linked = ["me", "a", "b", "c", "d"].map(|id| linked(&view, &id.into()));
+        assert_eq!(linked, [true, true, false, false, false]);
     }
 }

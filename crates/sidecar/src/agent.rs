@@ -3,6 +3,7 @@
 
 use crate::{
     arguments::RunArguments,
+    boot,
     configuration::{
         append_only::{DataDirectory, Progress, Switch, SwitchError},
         apply,
@@ -69,14 +70,13 @@ pub struct Agent {
 
 impl Agent {
     pub fn new(arguments: Arc<RunArguments>, shared: Shared) -> Self {
-        let record = Record::load(&arguments.pod.data_dir);
         Self {
             arguments,
             shared,
             settings: None,
             revision: None,
             stamp: None,
-            record,
+            record: Record::default(),
             switch: Switch::default(),
             trust: Trust::Hopeful,
             waiting_since: Instant::now(),
@@ -86,6 +86,8 @@ impl Agent {
     }
 
     pub async fn run(mut self) {
+        let folder = self.arguments.pod.data_dir.clone();
+        self.record = volume::work(move || Record::load(&folder)).await.unwrap_or_default();
         loop {
             let pause = self.tick().await;
             tokio::select! {
@@ -211,6 +213,7 @@ impl Agent {
         let info = connection.info(&["server", "persistence"]).await?;
         let version = running_version(&info).unwrap_or_else(|| self.version(settings));
         self.record.judged_by(&render::line_of(version));
+        self.record.machine_boot = boot::machine_boot().unwrap_or_default();
         let wanted = Wanted::new(pod, settings, version);
         let pending = apply::apply(&mut connection, &wanted, version, &mut self.record).await?;
         self.publish(&info, wanted.ignored, pending);

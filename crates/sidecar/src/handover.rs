@@ -2,16 +2,15 @@
 //! only the two nodes.
 
 use crate::{
-    boot::{LONGEST_STOP, StopNote},
-    volume, voters,
+    boot::{LONGEST_STOP, StopNotes},
+    voters,
 };
 use sidecar_rules::handover::{
-    AttachedReplica, Candidate, CandidateState, NotTaken, Outcome, PATIENCE_PER_REPLICA, Progress, Standing, Writes,
-    may_take_over, nobody_took_over, writes,
+    AttachedReplica, Candidate, CandidateState, FAILOVER_TIMEOUT, GIVES_UP_WITHIN, NotTaken, Outcome,
+    PATIENCE_PER_REPLICA, Progress, Standing, Writes, may_take_over, nobody_took_over, writes,
 };
 use std::{
     collections::BTreeMap,
-    io,
     path::PathBuf,
     sync::atomic::{AtomicBool, Ordering},
     time::Duration,
@@ -30,14 +29,15 @@ const PATIENCE_WITH_VOTERS: Duration = Duration::from_secs(3);
 const POLL: Duration = Duration::from_millis(20);
 /// The stop follows immediately; if it does not come, clients wait no longer than this.
 const LONGEST_HOLD: Duration = Duration::from_secs(60);
-/// In cluster mode Valkey has no use for it; others read it here.
+const TIMEOUT: &str = "cluster-manual-failover-timeout";
+/// In cluster mode Valkey has no use for it; others read it here. Nobody else may set it: `api::parameters` refuses it to users.
 const PRIORITY: &str = "replica-priority";
 const STOPPING: &str = "0";
 const NOT_STOPPING: &str = "100";
 
 pub struct HandOver {
     socket: PathBuf,
-    data_dir: PathBuf,
+    notes: StopNotes,
     deadline: Duration,
     /// The kubelet may ask twice; the second waits for the first and then finds a replica.
     turn: Mutex<()>,
@@ -46,17 +46,17 @@ pub struct HandOver {
 }
 
 /// Withdraws what was announced about a stop that does not come. Once, and not by checking the volume all the time: it may hang.
-async fn take_back(socket: PathBuf, data_dir: PathBuf) {
+async fn take_back(socket: PathBuf, notes: StopNotes) {
     sleep(LONGEST_STOP + Duration::from_secs(1)).await;
     if let Ok(mut valkey) = Connection::open(&Address::Unix(socket), CALL_DEADLINE).await {
         let _ = valkey.config_set(&BTreeMap::from([(PRIORITY.to_owned(), NOT_STOPPING.to_owned())])).await;
-        let _ = volume::work(move || StopNote::remove_if_outlived(&data_dir)).await;
+        notes.withdraw_if_outlived().await;
     }
 }
 
 impl HandOver {
-    pub fn new(socket: PathBuf, data_dir: PathBuf, deadline: Duration) -> Self {
-        Self { socket, data_dir, deadline, turn: Mutex::new(()), holds: AtomicBool::new(false) }
+    pub fn new(socket: PathBuf, notes: StopNotes, deadline: Duration) -> Self {
+        Self { socket, notes, deadline, turn: Mutex::new(()), holds: AtomicBool::new(false) }
     }
 
     /// Returns when this node is a replica, when there is nothing to hand over, or when the deadline has passed.
@@ -83,15 +83,14 @@ impl HandOver {
         }
     }
 
-    /// For the gate at the next start: what is saved from now on is complete.
+    /// For the gate at the next start: if Valkey ends in order now, what it saves is complete.
     async fn leave_note(&self) {
         let own = async { self.connect().await?.cluster_my_id().await };
         let Ok(node_id) = own.await else { return };
-        let (note, folder) = (StopNote::now(node_id.to_string()), self.data_dir.clone());
-        let written = volume::work_within(CALL_DEADLINE, move || note.write(&folder).map_err(io::Error::other)).await;
+        let written = self.notes.leave(node_id.to_string(), CALL_DEADLINE).await;
         // One that was not written in time may be written yet.
-        drop(tokio::spawn(take_back(self.socket.clone(), self.data_dir.clone())));
-        if let Err(error) = written.flatten() {
+        drop(tokio::spawn(take_back(self.socket.clone(), self.notes.clone())));
+        if let Err(error) = written {
             tracing::warn!(error = link::sentence::of(&error), "could not note that this node stops in order");
         }
     }
@@ -122,13 +121,17 @@ impl HandOver {
             Ok(Err(outcome)) => return Ok(outcome),
             Ok(Ok(candidates)) => candidates,
         };
-        // The primary holds its clients back during a failover: it is not begun before it can succeed.
-        if let Ok(nodes) = self.nodes().await {
-            voters::wait_until_able(&nodes, PATIENCE_WITH_VOTERS, until).await;
-        }
+        let nodes = self.nodes().await;
         let mut tried = Vec::new();
         for candidate in candidates {
-            match self.give_to(&candidate, until).await {
+            // The primary holds its clients back during a failover: it is not begun before it can succeed.
+            if let Ok(nodes) = &nodes
+                && !can_win(nodes, &candidate, until).await
+            {
+                tried.push((candidate.name(), NotTaken::Because("too few primaries would vote for it".into())));
+                continue;
+            }
+            match self.give_to(&candidate).await {
                 Ok(()) => return Ok(Outcome::HandedOver { to: candidate.name() }),
                 Err(not_taken) => tried.push((candidate.name(), not_taken)),
             }
@@ -149,7 +152,7 @@ impl HandOver {
         self.connect().await?.cluster_nodes().await
     }
 
-    async fn give_to(&self, candidate: &Candidate, until: Instant) -> Result<(), NotTaken> {
+    async fn give_to(&self, candidate: &Candidate) -> Result<(), NotTaken> {
         let reason = |error: CallError| NotTaken::Because(error.to_string());
         let mut replica = Connection::open(&Address::Tcp(candidate.address), CALL_DEADLINE).await.map_err(reason)?;
         let info = replica.info(&["replication"]).await.map_err(reason)?;
@@ -158,18 +161,25 @@ impl HandOver {
             link_up: info.text("master_link_status") == Some("up"),
             stopping: info.text("slave_priority") == Some(STOPPING),
         })?;
+        self.bound_pause(&mut replica).await.map_err(reason)?;
         if let Err(error) = replica.cluster_failover().await {
             let refused = error.refusal().is_some();
             self.hold_or_release(if refused { Progress::Refused } else { Progress::NoAnswer }).await;
             return Err(reason(error));
         }
-        let until = until.min(Instant::now() + PATIENCE_PER_REPLICA);
-        self.wait_until_replica(until).await.map_err(NotTaken::Because)
+        self.wait_until_replica(&mut replica).await.map_err(NotTaken::Because)
     }
 
-    async fn wait_until_replica(&self, until: Instant) -> Result<(), String> {
+    /// The replica first: its time must not be longer than the primary's.
+    async fn bound_pause(&self, replica: &mut Connection) -> Result<(), CallError> {
+        let timeout = BTreeMap::from([(TIMEOUT.to_owned(), FAILOVER_TIMEOUT.as_millis().to_string())]);
+        replica.config_set(&timeout).await?;
+        self.connect().await?.config_set(&timeout).await
+    }
+
+    async fn wait_until_replica(&self, replica: &mut Connection) -> Result<(), String> {
         let asked = Instant::now();
-        while Instant::now() < until {
+        while asked.elapsed() < PATIENCE_PER_REPLICA {
             let standing = self.standing().await.map_err(|error| error.to_string())?;
             if standing.is_handed_over() {
                 self.hold_or_release(Progress::Done).await;
@@ -178,7 +188,8 @@ impl HandOver {
             self.hold_or_release(Progress::StillPrimary(asked.elapsed())).await;
             sleep(POLL).await;
         }
-        self.hold_or_release(Progress::GivenUp).await;
+        let progress = if has_given_up(replica).await { Progress::NotWon } else { Progress::GivenUp };
+        self.hold_or_release(progress).await;
         Err("this node was still the primary when the time was over".into())
     }
 
@@ -212,6 +223,23 @@ impl HandOver {
     async fn connect(&self) -> Result<Connection, CallError> {
         Connection::open(&Address::Unix(self.socket.clone()), CALL_DEADLINE).await
     }
+}
+
+async fn can_win(nodes: &ClusterNodes, candidate: &Candidate, until: Instant) -> bool {
+    let candidate = voters::Candidate { id: candidate.id.clone(), address: Address::Tcp(candidate.address) };
+    voters::wait_until_able(nodes, candidate, PATIENCE_WITH_VOTERS, until).await
+}
+
+/// A replica whose time is over cannot become the primary by what it was asked for.
+async fn has_given_up(replica: &mut Connection) -> bool {
+    replica.renew(CALL_DEADLINE);
+    let first = is_replica(replica).await;
+    sleep(GIVES_UP_WITHIN).await;
+    first && is_replica(replica).await
+}
+
+async fn is_replica(node: &mut Connection) -> bool {
+    node.info(&["replication"]).await.is_ok_and(|info| info.is_replica())
 }
 
 fn attached(info: &Info) -> Vec<AttachedReplica> {

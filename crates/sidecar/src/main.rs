@@ -41,10 +41,13 @@ use std::{
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
+    time::timeout,
 };
 
 /// How often the hook checks for the gate, which is there some milliseconds after the start.
 const GATE_PACE: Duration = Duration::from_millis(5);
+/// How long the sidecar's own end waits for the volume.
+const NOTE_DEADLINE: Duration = Duration::from_secs(2);
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
@@ -94,19 +97,32 @@ async fn run(arguments: Arc<RunArguments>) -> anyhow::Result<()> {
     let pod = &arguments.pod;
     tracing::info!(pod = %pod.pod_name, namespace = %pod.pod_namespace, node = pod.node_name, %address, "sidecar started");
     let shared = Shared::default();
-    let hand_over = Arc::new(HandOver::new(pod.socket(), pod.data_dir.clone(), arguments.hand_over_deadline));
+    let notes = boot::StopNotes::new(pod.socket(), pod.data_dir.clone());
+    let hand_over = Arc::new(HandOver::new(pod.socket(), notes.clone(), arguments.hand_over_deadline));
     let routes = Routes { arguments: arguments.clone(), shared: shared.clone(), hand_over };
     tokio::spawn(http::serve(listener, move |path| routes.clone().answer(path)));
     let monitor = ProcessMonitor::new(pod.socket());
     let process = monitor.watch();
     tokio::spawn(Watch::new(arguments.clone(), shared.clone(), &process).run());
+    tokio::spawn(boot::keep_attached(pod.data_dir.clone(), process.attached()));
     tokio::spawn(monitor.run());
     let paths = boot::BootPaths { fifo: pod.gate(), conf: pod.conf(), data_dir: pod.data_dir.clone() };
     let (gate, patience) = (shared.gate.clone(), arguments.boot_patience);
     let version = pod.valkey_version;
-    let errors = boot::ErrorLog::default();
-    tokio::spawn(boot::BootGuard { paths, gate, shared: shared.clone(), process, patience, version, errors }.run());
-    tokio::spawn(LineManager::new(arguments.clone(), shared.clone()).run());
+    let line = LineManager::new(arguments.clone(), shared.clone(), process.clone());
+    let (errors, shared_notes) = (boot::ErrorLog::default(), notes.clone());
+    let guard = boot::BootGuard {
+        paths,
+        gate,
+        shared: shared.clone(),
+        process,
+        notes: shared_notes,
+        patience,
+        version,
+        errors,
+    };
+    tokio::spawn(guard.run());
+    tokio::spawn(line.run());
     let agent = tokio::spawn(Agent::new(arguments.clone(), shared.clone()).run());
     tokio::select! {
         _ = terminated.recv() => {}
@@ -116,6 +132,9 @@ async fn run(arguments: Arc<RunArguments>) -> anyhow::Result<()> {
     terminating::report(&shared);
     // The kubelet ends sidecars last; should it be otherwise, probes and the hand-over are answered to the end.
     let gone = ending::wait_for_valkey_to_go(&arguments.pod.socket(), arguments.exit_deadline).await;
+    if gone && !matches!(timeout(NOTE_DEADLINE, notes.complete()).await, Ok(Ok(()))) {
+        tracing::warn!("could not note that Valkey has stopped in order");
+    }
     tracing::info!(valkey_gone = gone, "sidecar ends");
     Ok(())
 }

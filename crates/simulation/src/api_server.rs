@@ -46,7 +46,13 @@ impl ApiServer {
             Step::Delete { key, uid } | Step::Release { key, uid } => {
                 self.delete(key, uid).map_err(|why| failed(step, why, false))?;
             }
-            Step::Command(_) | Step::GrowClaim { .. } | Step::PatchPod { .. } => {}
+            Step::IssueCertificate { .. } | Step::ShowCertificate { .. } => self.version += 1,
+            // What these change is kept elsewhere, or not at all.
+            Step::Command(_)
+            | Step::GrowClaim { .. }
+            | Step::PatchPod { .. }
+            | Step::WriteRoots { .. }
+            | Step::Nudge { .. } => {}
         }
         if unlucky(self.faults.lost_answer) { Err(failed(step, "no answer", false)) } else { Ok(()) }
     }

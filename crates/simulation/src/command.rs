@@ -1,12 +1,13 @@
 //! The operator's commands on one node, after `sidecar_rules` had no objection. In memory.
 
 use crate::node::{Node, address};
+use crate::pod::Pod;
 use crate::world::World;
 use planner::nodes::{Action, FailoverMode, Outcome, Peer};
 use sidecar_rules::commands::failover::{self, Mode};
 use sidecar_rules::commands::replicate::{self, Held};
-use sidecar_rules::commands::{Need, Objection, add_slots, forget, meet, set_config_epoch};
-use topology::{ClusterNode, ClusterNodes, NodeId, Role, SlotSet};
+use sidecar_rules::commands::{Need, Objection, Presence, add_slots, forget, meet, set_config_epoch};
+use topology::{ClusterNode, ClusterNodes, NodeId, Position, Role, SlotSet};
 
 /// How long a node that was met is tried.
 const MEETING: u64 = 5_000;
@@ -34,7 +35,7 @@ impl World {
             Action::AddSlots(slots) => self.add_slots(&node, slots),
             Action::SetConfigEpoch(epoch) => self.set_config_epoch(&node, *epoch),
             Action::Replicate(id) => self.replicate_from(&node, id),
-            Action::Failover(mode) => self.fail_over(&node, *mode),
+            Action::Failover(mode, at_least) => self.fail_over(&node, *mode, at_least.as_ref()),
             Action::Forget(ids) => self.forget(&node, ids),
         }
     }
@@ -62,12 +63,14 @@ impl World {
     /// The nodes that one side misses and whose pods run others now.
     fn replaced(&self, name: &str, ours: &ClusterNodes, theirs: Option<&ClusterNodes>) -> Vec<NodeId> {
         let suspects = theirs.map(|theirs| meet::suspects(ours, theirs)).unwrap_or_default();
-        let replaced = |node: &&&ClusterNode| {
-            let pod = node.hostname.as_deref().and_then(|host| self.pods.get(host.split('.').next()?));
-            let there = pod.and_then(|pod| self.view_at(name, address(&pod.ip)?));
-            there.is_some_and(|there| meet::is_replaced(node, &there))
-        };
-        suspects.iter().filter(replaced).map(|node| node.id.clone()).collect()
+        suspects.iter().filter(|node| self.is_replaced(name, node)).map(|node| node.id.clone()).collect()
+    }
+
+    /// The pod of its name runs another node, as far as this pod can see.
+    fn is_replaced(&self, name: &str, node: &ClusterNode) -> bool {
+        let pod = node.hostname.as_deref().and_then(|host| self.pods.get(host.split('.').next()?));
+        let there = pod.and_then(|pod| self.view_at(name, address(&pod.ip)?));
+        there.is_some_and(|there| meet::is_replaced(node, &there))
     }
 
     fn add_slots(&mut self, node: &Node, wanted: &SlotSet) -> Work {
@@ -97,7 +100,7 @@ impl World {
         self.change(node, |node| node.become_replica_of(primary))
     }
 
-    fn fail_over(&mut self, node: &Node, mode: FailoverMode) -> Work {
+    fn fail_over(&mut self, node: &Node, mode: FailoverMode, at_least: Option<&Position>) -> Work {
         let nodes = node.cluster_nodes();
         if failover::need(&nodes).map_err(outcome)? == Need::Nothing {
             return Ok(());
@@ -107,8 +110,13 @@ impl World {
             FailoverMode::Force => Mode::Force,
             FailoverMode::Takeover => Mode::Takeover,
         };
-        let answer = failover::primary_to_ask(&nodes, mode).and_then(|primary| self.answer_of(node, primary));
-        failover::check(&nodes, mode, answer.as_ref()).map_err(outcome)?;
+        let primary = failover::primary_to_ask(&nodes, mode);
+        let presence = primary.map_or(Presence::Gone, |primary| self.presence(node, primary));
+        failover::check(&nodes, mode, &presence).map_err(outcome)?;
+        let has_all = |needed: &Position| failover::has_all(&node.position(), needed, node.link_up);
+        if !at_least.map_or(Ok(true), has_all).map_err(outcome)? {
+            return Err(Outcome::Failed("what its primary sent has not all come in".to_owned()));
+        }
         match (mode, &node.primary) {
             (Mode::Takeover, Some(primary)) => {
                 self.promote(&node.pod, primary, node.current_epoch + 1);
@@ -123,7 +131,7 @@ impl World {
     fn forget(&mut self, node: &Node, ids: &[NodeId]) -> Work {
         let nodes = node.cluster_nodes();
         for gone in forget::known(&nodes, ids).map_err(outcome)? {
-            forget::check(&nodes, gone, self.answer_of(node, gone).is_some()).map_err(outcome)?;
+            forget::check(&nodes, gone, &self.presence(node, gone)).map_err(outcome)?;
         }
         let until = self.now + FORGOTTEN;
         let listeners: Vec<String> =
@@ -139,10 +147,17 @@ impl World {
         Ok(())
     }
 
-    /// What a known node sees, if it answers where it is known to be.
-    fn answer_of(&self, node: &Node, other: &ClusterNode) -> Option<ClusterNodes> {
-        let view = self.view_at(&node.pod, other.address?)?;
-        view.myself().is_some_and(|found| found.id == other.id).then_some(view)
+    /// Whether a known node is where it is known to be.
+    fn presence(&self, node: &Node, other: &ClusterNode) -> Presence {
+        let Some(address) = other.address else { return Presence::Gone };
+        let ip = address.ip().to_string();
+        let there = self.pods.values().find(|pod| pod.ip == ip && self.reachable(&node.pod, &pod.name));
+        match there.map(Pod::node) {
+            Some(Some(found)) if found.id == other.id => Presence::Serves(found.cluster_nodes()),
+            Some(_) => Presence::Gone,
+            None if self.is_replaced(&node.pod, other) => Presence::Gone,
+            None => Presence::OutOfReach,
+        }
     }
 }
 

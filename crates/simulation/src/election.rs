@@ -4,8 +4,8 @@ use crate::node::Node;
 use crate::world::World;
 use topology::{NodeId, Role};
 
-/// Ten node timeouts and a ping's period.
-const OLDEST: u64 = 60_000;
+/// `cluster-replica-validity-factor` node timeouts and `repl-ping-replica-period`, beyond the node timeout that a failure takes.
+const OLDEST: u64 = 11_000;
 
 impl World {
     pub(crate) fn elections(&mut self) {

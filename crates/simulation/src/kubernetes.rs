@@ -2,9 +2,11 @@
 //! ending pods. In memory.
 
 use crate::api_server::ApiServer;
+use crate::certificates::Stored;
 use crate::pod::{Ending, Pod};
 use crate::world::{Setup, World};
-use planner::{ChildKind, ClaimFacts, CreationFailure, Identity, Observation, PodFacts, Step, WriteFailure};
+use pki::Scope;
+use planner::{ClaimFacts, CreationFailure, Identity, Observation, PodFacts, Step, WriteFailure};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -17,23 +19,26 @@ pub const CLUSTER_UID: &str = "cluster-uid";
 
 pub struct Kubernetes {
     pub api: ApiServer,
+    pub certificates: Stored,
     /// Most pods the namespace may have.
     pub quota: Option<usize>,
     setup: Setup,
-    /// The present size was set by a user and not by the operator.
-    scaled_by_hand: bool,
+    /// The size that a user set; it is the present one until the operator sets another.
+    size_by_hand: Option<u64>,
     failure: Option<CreationFailure>,
 }
 
 impl Kubernetes {
-    pub fn new(setup: &Setup) -> Kubernetes {
-        Kubernetes {
+    pub fn new(setup: &Setup) -> Result<Kubernetes, String> {
+        let scope = Scope::cluster(NAMESPACE, setup.name).map_err(|error| error.to_string())?;
+        Ok(Kubernetes {
             api: ApiServer::default(),
+            certificates: Stored::new(scope.identity()),
             quota: None,
             setup: setup.clone(),
-            scaled_by_hand: false,
+            size_by_hand: None,
             failure: None,
-        }
+        })
     }
 
     pub fn tick(&mut self, world: &mut World) {
@@ -45,18 +50,20 @@ impl Kubernetes {
     }
 
     pub fn write(&mut self, step: &Step, world: &mut World) -> Result<(), WriteFailure> {
+        let (version, now) = (self.api.version(), world.timestamp());
         let answer = self.api.write(step, &mut world.chance);
-        match step {
-            Step::Apply(apply) if apply.key.kind == ChildKind::StatefulSet => self.scaled_by_hand = false,
-            Step::PatchPod { pod, uid, metadata } => world.patch_pod(pod, uid, metadata),
-            _ => {}
+        if self.api.version() > version {
+            self.certificates.write(step, now);
+        }
+        if let Step::PatchPod { pod, uid, metadata } = step {
+            world.patch_pod(pod, uid, metadata);
         }
         answer
     }
 
     /// `kubectl scale`.
     pub fn scale_by_hand(&mut self, size: u32) {
-        self.scaled_by_hand = true;
+        self.size_by_hand = Some(u64::from(size));
         self.api.edit_stateful_set(|set| {
             if let Some(replicas) = set.pointer_mut("/spec/replicas") {
                 *replicas = json!(size);
@@ -99,7 +106,8 @@ impl Kubernetes {
         }
         let beyond = |pod: &&Pod| ordinal(&pod.name).is_some_and(|ordinal| ordinal >= size);
         let names: Vec<String> = world.pods.values().filter(beyond).map(|pod| pod.name.clone()).collect();
-        names.iter().for_each(|name| world.delete_pod(name, self.scaled_by_hand));
+        let by_hand = self.size_by_hand == u64::try_from(size).ok();
+        names.iter().for_each(|name| world.delete_pod(name, by_hand));
         let generation = set.pointer("/metadata/generation").cloned();
         let status = json!({ "observedGeneration": generation, "replicas": world.pods.len() });
         self.api.edit_stateful_set(|set| {
@@ -144,6 +152,7 @@ impl Kubernetes {
             pods: world.pods.values().map(|pod| pod_facts(pod, world)).collect(),
             claims: if self.setup.persistent { claims(world) } else { Vec::new() },
             creation_failure: self.failure.clone(),
+            certificates: self.certificates.observed(),
             ..Observation::default()
         }
     }
@@ -177,8 +186,9 @@ impl World {
         } else if self.node(name).is_some_and(|node| !node.slots.is_empty()) {
             self.wrongly_ended = Some(name.to_owned());
         }
+        let attached = self.followers(name);
         let Some(mut pod) = self.pods.remove(name) else { return };
-        pod.stop(self.saves, self.now);
+        pod.stop(self.saves, attached, self.now);
         if self.persistent {
             self.volumes.insert(name.to_owned(), pod.disk);
         }

@@ -5,6 +5,7 @@
 //! with an API server and a StatefulSet controller.
 
 mod api_server;
+mod certificates;
 mod command;
 mod election;
 mod gossip;

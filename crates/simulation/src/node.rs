@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use topology::{ClusterNode, ClusterNodes, NodeId, NodeView, Role, SlotSet, ViewSummary, ViewedNode};
+use topology::{ClusterNode, ClusterNodes, NodeId, NodeView, Position, Role, SlotSet, ViewSummary, ViewedNode};
 
 const PORT: u16 = 6379;
 
@@ -103,6 +103,10 @@ impl Node {
         if std::mem::take(&mut self.link_up) {
             self.link_lost_at = Some(now);
         }
+    }
+
+    pub fn position(&self) -> Position {
+        Position { replication_id: format!("{:016x}", self.replication_id), offset: self.offset }
     }
 
     fn assigned(&self) -> SlotSet {

@@ -73,7 +73,7 @@ pub struct Operator {
     last_answers: BTreeMap<u64, jiff::Timestamp>,
     flights: Vec<Flight>,
     absent_until: u64,
-    told: String,
+    transcribed: String,
     /// Something was heard since the last decision.
     stirred: bool,
     /// When to decide again if nothing is heard.
@@ -87,6 +87,7 @@ pub struct Operator {
 impl Operator {
     pub fn new(setup: &Setup) -> Operator {
         let target = Target {
+            cluster: setup.name.to_owned(),
             masters: setup.masters,
             replicas_per_master: setup.replicas,
             persistent: setup.persistent,
@@ -105,7 +106,7 @@ impl Operator {
             last_answers: BTreeMap::new(),
             flights: Vec::new(),
             absent_until: 0,
-            told: String::new(),
+            transcribed: String::new(),
             stirred: true,
             look_at: 0,
             pods: String::new(),
@@ -132,7 +133,7 @@ impl Operator {
             return Ok(());
         }
         let decision = self.decide(world, kubernetes.as_deref())?;
-        let pause = decision.look_again.and_then(|pause| u64::try_from(pause.as_millis()).ok());
+        let pause = decision.requeue_after.and_then(|pause| u64::try_from(pause.as_millis()).ok());
         self.look_at = pause.map_or(u64::MAX, |pause| world.now + pause);
         self.tell(world.now, &decision);
         self.send(world, &decision);
@@ -188,6 +189,11 @@ impl Operator {
         if let Some(whole) = &mut self.whole {
             whole.ask_for(masters, replicas);
         }
+    }
+
+    /// Something happened that it looks at.
+    pub fn stir(&mut self) {
+        self.stirred = true;
     }
 
     /// Told a node something at the last look, or is writing.
@@ -330,6 +336,7 @@ impl Operator {
             terminating: pod.ending.is_some(),
             connected,
             last_answer: self.last_answers.get(&pod.uid).copied().filter(|_| !connected),
+            last_position: pod.last_position.clone().filter(|_| connected && pod.node().is_none()),
             valkey,
             view: heard.and_then(|heard| heard.view.clone()),
             under_way: self
@@ -369,10 +376,10 @@ impl Operator {
             self.transcript.push(format!("{now:>7} ms  {step}: {}: {}", command.pod, command.action));
         }
         let waits = decision.plan.join(" | ");
-        if waits != self.told && waits.contains("waiting for:") {
+        if waits != self.transcribed && waits.contains("waiting for:") {
             self.transcript.push(format!("{now:>7} ms  plan: {waits}"));
         }
-        self.told = waits;
+        self.transcribed = waits;
     }
 }
 
@@ -400,7 +407,7 @@ fn facts(world: &World, node: &Node) -> NodeFacts {
         role: node.role,
         loading: node.syncing_until.is_some(),
         replication_offset: node.offset,
-        replication_id: Some(format!("{:016x}", node.replication_id)),
+        replication_id: Some(node.position().replication_id),
         primary: node.primary.clone(),
         primary_link_up: node.link_up,
         following: following(world, node),
@@ -428,7 +435,7 @@ fn following(world: &World, node: &Node) -> Following {
 fn boot(world: &World, pod: &Pod, waiting: &Waiting) -> Boot {
     let past = sidecar::past(pod);
     let was = past.node();
-    let known_replicas = was.into_iter().flat_map(PastNode::replicas).filter(|peer| !peer.unlisted);
+    let known_replicas = was.into_iter().flat_map(PastNode::copies).filter(|peer| !peer.unlisted);
     Boot {
         since: stamp(world, waiting.since),
         reason: waiting.reason.clone(),

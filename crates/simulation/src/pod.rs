@@ -3,7 +3,7 @@
 use crate::node::Node;
 use sidecar_rules::boot::PeerAnswer;
 use std::collections::{BTreeMap, BTreeSet};
-use topology::NodeId;
+use topology::{NodeId, Position, Role};
 
 /// What is left of a Valkey when its process is gone.
 #[derive(Clone, Debug, Default)]
@@ -12,6 +12,10 @@ pub struct Disk {
     pub node: Option<Node>,
     /// The append-only file, when there is one.
     pub data: Option<Data>,
+    /// Addresses of those that followed the process to its end.
+    pub attached: Vec<String>,
+    /// When the process last wrote to it.
+    pub ended: Option<u64>,
 }
 
 #[derive(Clone, Debug)]
@@ -58,10 +62,10 @@ pub struct Pod {
     pub disk: Disk,
     /// Its sidecar runs: from the first start of the pod until it is replaced.
     pub sidecar: bool,
+    /// How far its sidecar last saw its process come as a primary.
+    pub last_position: Option<Position>,
     /// When the process was last seen to end.
     pub died_at: u64,
-    /// Addresses of those that followed the process when its sidecar saw it end.
-    pub attached: Vec<String>,
     pub labels: BTreeMap<String, String>,
     pub annotations: BTreeMap<String, String>,
     /// UID of the StatefulSet it belongs to.
@@ -86,12 +90,20 @@ impl Pod {
         }
     }
 
+    /// What the sidecar does every second.
+    pub fn look(&mut self) {
+        if let Some(node) = self.node() {
+            self.last_position = (node.role == Role::Primary).then(|| node.position());
+        }
+    }
+
     /// Ends the process; what it has written stays for as long as the volume does. `saves`: all that it held is written.
-    pub fn stop(&mut self, saves: bool, now: u64) {
+    pub fn stop(&mut self, saves: bool, attached: Vec<String>, now: u64) {
         if let Process::Running(node) = &self.process {
             let data = Data { keys: node.keys.clone(), offset: node.offset, replication_id: node.replication_id };
             self.disk.data = saves.then_some(data);
             self.disk.node = Some((**node).clone());
+            (self.disk.attached, self.disk.ended) = (attached, Some(now));
         }
         self.died_at = now;
     }

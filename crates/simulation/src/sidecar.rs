@@ -57,7 +57,8 @@ impl World {
         Some(Facts {
             past: past(pod),
             data: if pod.disk.data.is_some() { Data::Journal } else { Data::Nothing },
-            snapshot_written: None,
+            complete_until: None,
+            ended: pod.disk.ended.map(|at| SystemTime::UNIX_EPOCH + Duration::from_millis(at)),
             clean_stop: false,
             answers: waiting.answers.clone(),
             asked: Duration::from_millis(if ordered.is_some() { waited + ORDER_LASTS } else { waited }),
@@ -145,7 +146,7 @@ impl World {
 pub(crate) fn past(pod: &Pod) -> Past {
     let was = pod.disk.node.as_ref().and_then(|node| PastNode::of(&node.cluster_nodes()));
     let mut past = was.map_or(Past::Unknown, Past::Node);
-    past.remember(&pod.attached.iter().filter_map(|ip| address(ip)).collect::<Vec<SocketAddr>>());
+    past.remember(&pod.disk.attached.iter().filter_map(|ip| address(ip)).collect::<Vec<SocketAddr>>());
     past
 }
 

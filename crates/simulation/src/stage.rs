@@ -25,7 +25,7 @@ impl Stage {
     pub fn whole(seed: u64, setup: &Setup) -> Result<Stage, String> {
         let mut world = World::new(seed);
         world.prepare(setup);
-        Ok(Stage { world, operators: vec![Operator::whole(setup)?], kubernetes: Some(Kubernetes::new(setup)) })
+        Ok(Stage { world, operators: vec![Operator::whole(setup)?], kubernetes: Some(Kubernetes::new(setup)?) })
     }
 
     pub fn kill_operators(&mut self, absence: u64) {

@@ -19,8 +19,10 @@ pub struct Whole {
     pub report: Report,
     writing: Option<Batch>,
     failures: Option<Vec<WriteFailure>>,
-    /// What was last told of troubles and of waiting.
-    told: String,
+    /// Failures were told: it is tried again.
+    again: bool,
+    /// The troubles that the transcript has already.
+    transcribed: String,
     seen_version: u64,
 }
 
@@ -45,7 +47,8 @@ impl Whole {
             report: Report::default(),
             writing: None,
             failures: None,
-            told: String::new(),
+            again: false,
+            transcribed: String::new(),
             seen_version: 0,
         })
     }
@@ -87,7 +90,8 @@ impl Whole {
             self.failures = Some(failures).filter(|failures| !failures.is_empty());
         }
         let version = kubernetes.api.version();
-        std::mem::replace(&mut self.seen_version, version) != version || landed
+        let again = std::mem::take(&mut self.again);
+        std::mem::replace(&mut self.seen_version, version) != version || landed || again
     }
 
     pub(crate) fn plan(
@@ -100,6 +104,7 @@ impl Whole {
         observation.line = line(world, &nodes);
         observation.nodes = Some(nodes);
         let failures = self.failures.take();
+        self.again = failures.is_some();
         observation.writes = WriteOutcome { tried: failures.is_some(), failures: failures.unwrap_or_default() };
         let settings = OperatorSettings { sidecar_image: "sidecar:1".to_owned(), line: None };
         let validated = validate(&self.spec, &settings, &observation);
@@ -119,21 +124,21 @@ impl Whole {
     pub(crate) fn begin(&mut self, writes: Vec<Step>, now: u64) -> Vec<String> {
         let mut lines = Vec::new();
         if self.writing.is_none() && !writes.is_empty() {
-            lines.extend(told(&writes));
+            lines.extend(described(&writes));
             self.writing = Some(Batch { steps: writes, at: now + WRITING });
         }
         let troubles = self.report.troubles.iter().map(|trouble| format!("{}: {}", trouble.reason, trouble.message));
         let troubles = troubles.collect::<Vec<_>>().join("; ");
-        if troubles != self.told {
+        if troubles != self.transcribed {
             lines.push(if troubles.is_empty() { "not degraded".to_owned() } else { format!("degraded {troubles}") });
-            self.told = troubles;
+            self.transcribed = troubles;
         }
         lines
     }
 }
 
 /// Writes as the transcript tells them; pods that only get new labels are told together.
-fn told(writes: &[Step]) -> Vec<String> {
+fn described(writes: &[Step]) -> Vec<String> {
     let pods: Vec<&str> = writes.iter().filter_map(patched).collect();
     let mut lines: Vec<String> =
         writes.iter().filter(|step| patched(step).is_none()).map(|step| format!("write: {step}")).collect();

@@ -9,6 +9,9 @@ use topology::{NodeId, Role};
 /// One step of time, in milliseconds.
 pub const TICK: u64 = 50;
 
+/// How often a sidecar looks at its Valkey, in milliseconds.
+const LOOK: u64 = 1_000;
+
 /// One cluster to start with.
 #[derive(Clone, Debug)]
 pub struct Setup {
@@ -94,8 +97,8 @@ impl World {
             process,
             disk: self.volumes.remove(&name).unwrap_or_default(),
             sidecar: false,
+            last_position: None,
             died_at: self.now,
-            attached: Vec::new(),
             labels: BTreeMap::new(),
             annotations: BTreeMap::new(),
             controller: None,
@@ -132,6 +135,14 @@ impl World {
         self.gossip();
         self.elections();
         self.replicate();
+        self.look();
+    }
+
+    /// Sidecars look at different moments.
+    fn look(&mut self) {
+        let now = self.now;
+        let due = |pod: &&mut Pod| (now + 350 * pod.uid).is_multiple_of(LOOK);
+        self.pods.values_mut().filter(due).for_each(Pod::look);
     }
 
     /// Whether the pods of these names can talk to each other.
@@ -180,30 +191,32 @@ impl World {
     pub fn kill(&mut self, pod: &str) {
         self.excuse(&[pod]);
         let (now, saves) = (self.now, self.saves);
-        let id = self.node(pod).map(|node| node.id.clone());
-        let follows = |node: &&Node| node.link_up && node.primary.is_some() && node.primary == id;
-        let attached: Vec<String> = self.nodes().filter(follows).map(|node| node.ip.clone()).collect();
+        let attached = self.followers(pod);
         if let Some(pod) = self.pods.get_mut(pod) {
-            if pod.node().is_some() {
-                pod.attached = attached;
-            }
-            pod.stop(saves, now);
+            pod.stop(saves, attached, now);
             pod.process = Process::Starting(now + 300);
         }
+    }
+
+    /// Addresses of those that follow a pod's node.
+    pub(crate) fn followers(&self, pod: &str) -> Vec<String> {
+        let Some(id) = self.node(pod).map(|node| &node.id) else { return Vec::new() };
+        let follow = self.nodes().filter(|node| node.link_up && node.primary.as_ref() == Some(id));
+        follow.map(|node| node.ip.clone()).collect()
     }
 
     /// The pod is deleted and comes back with a new address, with its volume or without.
     pub fn replace(&mut self, pod: &str, after: u64) {
         self.excuse(&[pod]);
         let (now, saves, persistent) = (self.now, self.saves, self.persistent);
-        let (uid, ip) = (self.unique(), self.address());
+        let (uid, ip, attached) = (self.unique(), self.address(), self.followers(pod));
         if let Some(pod) = self.pods.get_mut(pod) {
-            pod.stop(saves, now);
+            pod.stop(saves, attached, now);
             if !persistent {
                 pod.disk = Disk::default();
             }
             (pod.uid, pod.ip, pod.process, pod.sidecar) = (uid, ip, Process::Starting(now + after), false);
-            pod.attached.clear();
+            pod.last_position = None;
         }
     }
 
@@ -239,8 +252,7 @@ impl World {
         for peer in node.peers.values_mut() {
             (peer.heard_at, peer.link_up, peer.possibly_failing) = (now, false, false);
         }
-        pod.process = Process::Running(Box::new(node));
-        pod.attached.clear();
+        (pod.process, pod.last_position) = (Process::Running(Box::new(node)), None);
     }
 
     pub fn primaries(&self) -> Vec<String> {

@@ -267,3 +267,79 @@ fn a_replica_that_was_forgotten_by_hand_is_introduced_to_those_who_vote() {
     ];
     survives(in_memory(1), 11_514_161_647_537_460_205, Faults::default(), &blows).unwrap();
 }
+
+/// Everybody forgot the only replica, and then the primary's pod came back with its volume and without its data.
+#[test]
+fn a_replica_that_was_forgotten_by_hand_is_known_to_the_next_pod_of_its_primary() {
+    let blows = [
+        Blow::Wait(10_998),
+        Blow::Forget(2, 2),
+        Blow::Replace(5),
+        Blow::Wait(6_444),
+        Blow::Replace(4),
+        Blow::Write(979_001),
+        Blow::Forget(4, 5),
+        Blow::Write(789_077),
+        Blow::Replace(0),
+    ];
+    let setup = Setup { saves: false, ..with_volumes(1) };
+    survives(setup, 5_754_971_785_173_784_494, Faults::default(), &blows).unwrap();
+}
+
+/// It took over from a primary that was cut off, and lost all of it as that one came back.
+#[test]
+fn a_primary_that_came_back_empty_leaves_its_slots_to_the_one_it_took_them_from() {
+    let blows = [
+        Blow::Write(349_127),
+        Blow::Wait(3_416),
+        Blow::Write(495_790),
+        Blow::Wait(10_352),
+        Blow::Write(947_453),
+        Blow::CutNode(1, 7_246),
+        Blow::Kill(3),
+        Blow::Wait(3_772),
+        Blow::CutNode(1, 14_273),
+        Blow::Reset(3, false),
+    ];
+    let setup = Setup { saves: false, ..with_volumes(3) };
+    survives(setup, 5_770_647_768_884_487_191, Faults::default(), &blows).unwrap();
+}
+
+/// Two groups that never met, one of which knows a node that is gone.
+#[test]
+fn a_formation_goes_on_over_what_is_left_of_a_node_that_was_reset() {
+    let blows = [
+        Blow::Replace(4),
+        Blow::Write(801_237),
+        Blow::Reset(0, false),
+        Blow::Write(994_962),
+        Blow::CutNode(1, 10_281),
+        Blow::KillOperator,
+        Blow::Reset(0, true),
+        Blow::Forget(0, 5),
+    ];
+    let setup = Setup { persistent: false, saves: true, ..with_volumes(3) };
+    survives(setup, 421_478_067_486_409_266, Faults::default(), &blows).unwrap();
+}
+
+/// The other primaries forgot it, and its only replica was replaced: nobody speaks of its slots.
+#[test]
+fn a_primary_that_was_forgotten_while_it_was_formed_is_let_through() {
+    let blows = [Blow::Write(0), Blow::Forget(0, 0), Blow::Replace(2), Blow::Kill(0)];
+    survives(in_memory(1), 11_353_381_012_527_724_063, Faults::default(), &blows).unwrap();
+}
+
+/// Its replica took over and was replaced too: two dead nodes had the same slots.
+#[test]
+fn slots_that_two_dead_nodes_had_are_given_to_one() {
+    let blows = [Blow::Wait(800), Blow::Kill(1), Blow::Replace(1), Blow::Forget(0, 0), Blow::Replace(3)];
+    survives(in_memory(1), 1_407_485_760_513_406_485, Faults::default(), &blows).unwrap();
+}
+
+/// Everybody forgot its replica, which follows it all the same and has nothing either.
+#[test]
+fn a_forgotten_primary_that_is_followed_waits_for_its_replica() {
+    let blows = [Blow::Wait(550), Blow::Forget(0, 2), Blow::RestartAll, Blow::Replace(1), Blow::Kill(5)];
+    let setup = Setup { saves: false, ..with_volumes(1) };
+    survives(setup, 0, Faults::default(), &blows).unwrap();
+}

@@ -24,6 +24,7 @@ enum Event {
     },
     Quota(usize),
     NoQuota,
+    LoseCertificate,
     Write(u32),
     Wait(u64),
 }
@@ -40,6 +41,7 @@ fn event() -> impl Strategy<Value = Event> {
         1 => any::<bool>().prop_map(|with_pods| Event::DeleteStatefulSet { with_pods }),
         1 => (0..8usize).prop_map(Event::Quota),
         1 => Just(Event::NoQuota),
+        1 => Just(Event::LoseCertificate),
         3 => (0..1_000_000u32).prop_map(Event::Write),
         5 => (100..12_000u64).prop_map(Event::Wait),
     ]
@@ -64,6 +66,10 @@ fn happen(stage: &mut Stage, event: &Event) -> Result<(), String> {
         Event::DeleteStatefulSet { with_pods } => kubernetes.delete_stateful_set(world, *with_pods),
         Event::Quota(pods) => kubernetes.quota = Some(*pods),
         Event::NoQuota => kubernetes.quota = None,
+        Event::LoseCertificate => {
+            kubernetes.certificates.lose();
+            operators.iter_mut().for_each(Operator::stir);
+        }
         Event::Write(key) => {
             world.write("cache", *key);
             stage.run(300)?;
@@ -127,11 +133,21 @@ fn is_true(reason: Reason, stage: &Stage) -> bool {
     match reason {
         Reason::NotSupportedYet => {
             stage.operators.iter().any(|operator| operator.durable.shards.len() != usize::try_from(masters).unwrap())
-                || stage.world.pods.len() > pods
+                || belonging(stage).any(|pod| ordinal(&pod).is_some_and(|ordinal| ordinal >= pods))
         }
         Reason::QuotaExceeded => stage.kubernetes.as_ref().is_some_and(|it| it.quota.is_some()),
         _ => true,
     }
+}
+
+/// Pods that are there, and those on record, which come back.
+fn belonging(stage: &Stage) -> impl Iterator<Item = String> {
+    let recorded = stage.operators.iter().flat_map(|operator| &operator.durable.shards).flat_map(|shard| &shard.nodes);
+    stage.world.pods.keys().cloned().chain(recorded.map(|node| node.pod.to_string()))
+}
+
+fn ordinal(pod: &str) -> Option<usize> {
+    pod.rsplit_once('-')?.1.parse().ok()
 }
 
 proptest! {
@@ -197,4 +213,70 @@ fn a_share_that_was_meant_for_a_primary_too_many_goes_to_the_others() {
         Event::NoQuota,
     ];
     survives(&setup, 2_954_947_277_631_108_644, true, &events).unwrap();
+}
+
+/// The StatefulSet was written with three pods as its controller made nine: until it is grown again, those beyond end.
+#[test]
+fn pods_that_the_stateful_set_leaves_out_are_given_nothing() {
+    let setup = Setup { replicas: 0, persistent: false, saves: false, kubernetes_nodes: 1, ..Setup::default() };
+    let events = [
+        Event::Ask(3, 2),
+        Event::Ask(3, 0),
+        Event::Kill(0),
+        Event::Kill(0),
+        Event::Ask(3, 1),
+        Event::KillOperator,
+        Event::CutNode(0, 1_000),
+        Event::Kill(0),
+    ];
+    survives(&setup, 11_663_356_568_372_561_574, false, &events).unwrap();
+}
+
+/// The StatefulSet is made smaller while a pod that it leaves out takes slots and has not said so.
+#[test]
+fn a_pod_that_is_being_given_slots_counts_as_one_that_has_them() {
+    let setup = Setup { persistent: false, saves: false, kubernetes_nodes: 1, ..Setup::default() };
+    survives(&setup, 2_175_196_546_941_754_159, true, &[Event::Write(0), Event::Ask(3, 0)]).unwrap();
+}
+
+/// Another replica still follows the dead primary, which comes back empty: its successor has the data.
+#[test]
+fn a_primary_that_was_succeeded_is_let_through_although_it_is_still_followed() {
+    let setup = Setup { replicas: 0, persistent: false, saves: false, kubernetes_nodes: 1, ..Setup::default() };
+    let events = [Event::Ask(3, 2), Event::Wait(750), Event::KillOperator, Event::Kill(1)];
+    survives(&setup, 0, false, &events).unwrap();
+}
+
+#[test]
+fn whoever_was_restarted_does_not_take_over_from_a_primary_that_waits_with_its_data() {
+    let events = [
+        Event::Wait(400),
+        Event::Ask(3, 0),
+        Event::Kill(2),
+        Event::Ask(3, 2),
+        Event::DeleteStatefulSet { with_pods: true },
+    ];
+    survives(&Setup::default(), 0, false, &events).unwrap();
+    let events = [Event::Ask(3, 2), Event::Wait(700), Event::DeletePod(3), Event::KillOperator, Event::Kill(2)];
+    let setup = Setup { replicas: 0, kubernetes_nodes: 1, ..Setup::default() };
+    survives(&setup, 1_878_234_762_693_024_151, false, &events).unwrap();
+}
+
+/// More primaries were wanted for a moment while the cluster formed: their pods joined, and a user took them away.
+#[test]
+fn nodes_whose_pods_were_taken_away_for_good_are_forgotten() {
+    let mut stage = Stage::whole(7, &Setup::default()).unwrap();
+    let events = [
+        Event::Wait(550),
+        Event::Ask(5, 1),
+        Event::Wait(700),
+        Event::Ask(3, 1),
+        Event::Wait(10_000),
+        Event::ScaleByHand(6),
+    ];
+    for event in events {
+        happen(&mut stage, &event).unwrap();
+    }
+    stage.until_healthy(60_000).unwrap();
+    assert_eq!(stage.world.pods.len(), 6, "{}", stage.complaint());
 }

@@ -85,6 +85,11 @@ impl ClusterNode {
         self.slots.contains(slot)
     }
 
+    /// Failed, or possibly so.
+    pub fn is_failing(&self) -> bool {
+        self.has_flag("fail") || self.has_flag("fail?")
+    }
+
     pub fn has_flag(&self, flag: &str) -> bool {
         self.flags.iter().any(|own| own == flag)
     }

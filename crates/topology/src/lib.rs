@@ -6,6 +6,7 @@ mod cluster_nodes;
 mod identity;
 mod map;
 mod placement;
+mod position;
 mod slots;
 mod view;
 
@@ -13,5 +14,6 @@ pub use cluster_nodes::{ClusterNode, ClusterNodes, SlotMove};
 pub use identity::{NodeId, PodName, PodUid, ShardId};
 pub use map::{ClusterMap, Conflict};
 pub use placement::{Location, ShardPlan, Site, place, shard_for};
+pub use position::Position;
 pub use slots::{SLOTS, SlotRange, SlotSet, SlotsError, even};
 pub use view::{NodeView, Role, ViewSummary, ViewedNode};

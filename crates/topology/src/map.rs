@@ -31,20 +31,20 @@ impl ClusterMap {
         for view in views {
             if let Some(myself) = view.myself() {
                 map.own.insert(myself.node_id.clone(), myself.slots.clone());
-                map.add(view, myself.role);
+                map.add(view, myself.role == Role::Primary && !myself.slots.is_empty());
             }
         }
         map
     }
 
-    fn add(&mut self, view: &NodeView, speaker: Role) {
+    fn add(&mut self, view: &NodeView, votes_count: bool) {
         let mut ownership = Vec::new();
         for node in view.nodes.iter().filter(|node| !node.handshake) {
             let epoch = self.epochs.entry(node.node_id.clone()).or_default();
             *epoch = node.config_epoch.max(*epoch);
             *self.known.entry(node.node_id.clone()).or_default() += 1;
             let votes = self.failing.entry(node.node_id.clone()).or_default();
-            *votes += usize::from(node.failing && speaker == Role::Primary);
+            *votes += usize::from(node.failing && votes_count);
             if !node.slots.is_empty() {
                 let slots = self.attributed.entry(node.node_id.clone()).or_default();
                 *slots = slots.union(&node.slots);

@@ -11,6 +11,8 @@ pub struct ClusterInfo {
     pub size: u64,
     pub current_epoch: u64,
     pub my_epoch: u64,
+    /// Nodes that it takes for failed or possibly failed. Valkey 8.1 does not count them here.
+    pub failing_nodes: Option<u64>,
 }
 
 impl ClusterInfo {
@@ -24,6 +26,10 @@ impl ClusterInfo {
             size: info.number("cluster_size")?,
             current_epoch: info.number("cluster_current_epoch")?,
             my_epoch: info.number("cluster_my_epoch")?,
+            failing_nodes: info
+                .number("cluster_nodes_pfail")
+                .zip(info.number("cluster_nodes_fail"))
+                .map(|(a, b)| a + b),
         })
     }
 
@@ -38,7 +44,7 @@ mod tests {
     use super::*;
 
     const FORMED: &str = "cluster_state:ok\r\ncluster_slots_assigned:16384\r\ncluster_slots_ok:16384\r\n\
-        cluster_slots_pfail:0\r\ncluster_slots_fail:0\r\ncluster_nodes_pfail:0\r\ncluster_known_nodes:4\r\n\
+        cluster_slots_pfail:0\r\ncluster_slots_fail:0\r\ncluster_nodes_pfail:1\r\ncluster_nodes_fail:2\r\ncluster_known_nodes:4\r\n\
         cluster_size:3\r\ncluster_current_epoch:3\r\ncluster_my_epoch:0\r\n";
 
     #[test]
@@ -46,6 +52,7 @@ mod tests {
         let info = ClusterInfo::parse(FORMED).unwrap();
         assert!(info.state_ok && !info.is_alone());
         assert_eq!((info.slots_assigned, info.known_nodes, info.size, info.current_epoch), (16384, 4, 3, 3));
+        assert_eq!(info.failing_nodes, Some(3));
     }
 
     #[test]

@@ -47,6 +47,14 @@ impl Info {
         self.role() == Some(Role::Replica)
     }
 
+    /// Of all databases, from the section `keyspace`: `db0:keys=3,expires=0,avg_ttl=0`.
+    pub fn keys(&self) -> u64 {
+        let is_database = |name: &str| name.strip_prefix("db").is_some_and(|number| number.parse::<u32>().is_ok());
+        let databases = self.0.iter().filter(|(name, _)| is_database(name)).map(|(_, line)| line);
+        let counts = databases.filter_map(|line| line.split(',').find_map(|pair| pair.strip_prefix("keys=")));
+        counts.filter_map(|count| count.parse::<u64>().ok()).sum()
+    }
+
     /// Replicas attached to this primary, in the server's order; one without a readable address is left out.
     pub fn attached_replicas(&self) -> Vec<AttachedReplica> {
         (0..).map_while(|index| self.text(&format!("slave{index}"))).filter_map(attached_replica).collect()
@@ -96,6 +104,12 @@ mod tests {
         assert_eq!(replicas[0], first);
         let second = (replicas[1].address, replicas[1].online, replicas[1].lag_seconds);
         assert_eq!(second, ("[fd00::5]:6379".parse().unwrap(), false, None));
+    }
+
+    #[test]
+    fn keys_of_all_databases_are_counted() {
+        let info = Info::parse("db0:keys=3,expires=0,avg_ttl=0\r\ndb21:keys=4,expires=1\r\ndbx:keys=9\r\n");
+        assert_eq!((info.keys(), Info::default().keys()), (7, 0));
     }
 
     #[test]

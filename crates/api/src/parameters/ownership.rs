@@ -66,6 +66,16 @@ pub const GROUPS: &[Group] = &[
         reason: "the operator decides which pod is a primary and what it holds, leave it out",
     },
     Group {
+        names: &["replica-priority", "slave-priority"],
+        prefixes: &[],
+        reason: "no election of a cluster reads it, and pods tell each other by it that they stop, leave it out",
+    },
+    Group {
+        names: &["repl-ping-replica-period", "repl-ping-slave-period"],
+        prefixes: &[],
+        reason: "how old a copy may be that a cluster elects depends on it, leave it out",
+    },
+    Group {
         names: &["dir", "dbfilename", "appenddirname", "appendfilename"],
         prefixes: &[],
         reason: "data lives at a fixed place on the pod's volume, leave it out",
@@ -146,7 +156,11 @@ mod tests {
             ("appendonly", "spec.backup.aof"),
             ("min-replicas-to-write", "spec.replication"),
             ("masterauth", "passwords"),
-            ("slave-priority", "use replica-priority"),
+            ("replica-priority", "that they stop"),
+            ("slave-priority", "that they stop"),
+            ("repl-ping-replica-period", "how old a copy"),
+            ("repl-ping-slave-period", "how old a copy"),
+            ("slave-read-only", "use replica-read-only"),
             ("maxmemroy", "correct the spelling"),
         ];
         for (name, part) in cases {

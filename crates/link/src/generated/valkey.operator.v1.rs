@@ -39,6 +39,19 @@ pub struct HeartbeatRequest {
     /// How the last start of Valkey was decided; absent before there was one.
     #[prost(message, optional, tag = "9")]
     pub boot: ::core::option::Option<Boot>,
+    /// While Valkey does not run: how far it had come as a primary when it was last seen, at most about a second before its end.
+    /// Absent when it was no primary, and when this sidecar has not seen it run.
+    #[prost(message, optional, tag = "10")]
+    pub last_position: ::core::option::Option<Position>,
+}
+/// How far a node is in a history of writes.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Position {
+    /// Offsets compare only within the same history.
+    #[prost(string, tag = "1")]
+    pub replication_id: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "2")]
+    pub offset: u64,
 }
 /// A Valkey starts only when its sidecar lets it: a primary that comes back without its data must not come back as a primary.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -447,10 +460,14 @@ pub struct Replicate {
     #[prost(string, tag = "1")]
     pub primary_node_id: ::prost::alloc::string::String,
 }
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Failover {
     #[prost(enumeration = "FailoverMode", tag = "1")]
     pub mode: i32,
+    /// What this node has to have: its primary was seen to have it and may come back with it. Refused when it has less of the same
+    /// history and no link over which the rest could come. Absent: nothing is compared.
+    #[prost(message, optional, tag = "2")]
+    pub at_least: ::core::option::Option<Position>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Forget {

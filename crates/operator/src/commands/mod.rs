@@ -91,6 +91,7 @@ fn pod_seen(
         connected: connection.is_some(),
         last_answer: sidecar.filter(|facts| !facts.connected).and_then(|facts| memory.last_answer(facts, now)),
         valkey: sidecar.map_or(Valkey::Unknown, |facts| memory.valkey(facts, now)),
+        last_position: sidecar.and_then(|facts| facts.beat.last_position.as_ref()).and_then(wire::position),
         // A clock that was set back would make what is old the newest for as long as it was set back.
         view: connection.and_then(|connection| memory.view(connection)).filter(|view| view.read_at <= now),
         under_way: memory.under_way.clone(),

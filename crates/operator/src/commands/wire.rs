@@ -7,7 +7,7 @@ use link::contract::{
     ReadView, Replicate, SetConfigEpoch, command,
 };
 use planner::nodes::{Action, Boot, FailoverMode, Following, NodeFacts, Peer, Start};
-use topology::{NodeId, NodeView, Role, SlotRange, SlotSet, ViewSummary, ViewedNode};
+use topology::{NodeId, NodeView, Position, Role, SlotRange, SlotSet, ViewSummary, ViewedNode};
 
 /// The action as it travels.
 pub fn action(action: &Action) -> command::Action {
@@ -20,7 +20,13 @@ pub fn action(action: &Action) -> command::Action {
         Action::Replicate(primary) => {
             command::Action::Replicate(Replicate { primary_node_id: primary.as_str().to_owned() })
         }
-        Action::Failover(mode) => command::Action::Failover(Failover { mode: failover_mode(*mode).into() }),
+        Action::Failover(mode, at_least) => command::Action::Failover(Failover {
+            mode: failover_mode(*mode).into(),
+            at_least: at_least.as_ref().map(|Position { replication_id, offset }| contract::Position {
+                replication_id: replication_id.clone(),
+                offset: *offset,
+            }),
+        }),
         Action::Forget(ids) => {
             command::Action::Forget(Forget { node_ids: ids.iter().map(|id| id.as_str().to_owned()).collect() })
         }
@@ -109,6 +115,12 @@ fn summary(view: &ClusterView) -> ViewSummary {
         slots_mine: view.slots_mine,
         slots_digest: view.slots_digest.clone(),
     }
+}
+
+/// None when it does not say of which history.
+pub fn position(position: &contract::Position) -> Option<Position> {
+    let contract::Position { replication_id, offset } = position.clone();
+    (!replication_id.is_empty()).then_some(Position { replication_id, offset })
 }
 
 pub fn boot(boot: &contract::Boot, since: Timestamp) -> Boot {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::time::Duration;
-use topology::{NodeId, PodName, PodUid, SlotSet};
+use topology::{NodeId, PodName, PodUid, Position, SlotSet};
 
 /// One instruction to one node. All are idempotent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,7 +15,8 @@ pub enum Action {
     AddSlots(SlotSet),
     SetConfigEpoch(u64),
     Replicate(NodeId),
-    Failover(FailoverMode),
+    /// With what it has to have, if its primary was seen to have that and may come back with it.
+    Failover(FailoverMode, Option<Position>),
     Forget(Vec<NodeId>),
     OpenGate(Start, String),
 }
@@ -65,7 +66,7 @@ impl Action {
     pub fn deadline(&self) -> Duration {
         match self {
             // Primaries that started a moment ago vote only after some seconds; the sidecar waits for them.
-            Action::Failover(_) => Duration::from_secs(12),
+            Action::Failover(..) => Duration::from_secs(12),
             Action::Replicate(_) => Duration::from_secs(5),
             _ => Duration::from_secs(2),
         }
@@ -74,6 +75,11 @@ impl Action {
     /// Only looks.
     pub fn is_reading(&self) -> bool {
         matches!(self, Action::Probe | Action::ReadView)
+    }
+
+    /// Gives the node a part to play: slots, or a primary to follow.
+    pub fn is_gift(&self) -> bool {
+        matches!(self, Action::AddSlots(_) | Action::SetConfigEpoch(_) | Action::Replicate(_))
     }
 }
 
@@ -86,9 +92,9 @@ impl fmt::Display for Action {
             Action::AddSlots(slots) => write!(f, "take slots {slots}"),
             Action::SetConfigEpoch(epoch) => write!(f, "set config epoch {epoch}"),
             Action::Replicate(id) => write!(f, "replicate {}", id.short()),
-            Action::Failover(FailoverMode::Coordinated) => f.write_str("take over with your primary's consent"),
-            Action::Failover(FailoverMode::Force) => f.write_str("take over by vote"),
-            Action::Failover(FailoverMode::Takeover) => f.write_str("take over without a vote"),
+            Action::Failover(FailoverMode::Coordinated, _) => f.write_str("take over with your primary's consent"),
+            Action::Failover(FailoverMode::Force, _) => f.write_str("take over by vote"),
+            Action::Failover(FailoverMode::Takeover, _) => f.write_str("take over without a vote"),
             Action::Forget(ids) => {
                 write!(f, "forget {}", ids.iter().map(NodeId::short).collect::<Vec<_>>().join(", "))
             }

@@ -6,6 +6,7 @@ use super::node_failures::NodeFailure;
 use super::observation::{Following, NodeFacts};
 use jiff::Timestamp;
 use std::cmp::Reverse;
+use topology::Position;
 
 /// Replicas of the dead primary that may take over, the best first.
 pub(crate) fn candidates<'a>(model: &ClusterModel<'a>, failure: &NodeFailure) -> Vec<Member<'a>> {
@@ -51,12 +52,21 @@ fn followed_to_the_end(model: &ClusterModel, facts: &NodeFacts, failure: &NodeFa
     match facts.following {
         Following::Now => true,
         Following::Never => false,
-        Following::Until(lost) => failure.since.is_some_and(|since| age(since, lost) < at_the_end(model)),
+        Following::Until(lost) => {
+            failure.since.is_some_and(|since| age(since, lost) < at_the_end(model)) && !is_short(facts, failure)
+        }
         Following::Untold => {
             let since = failure.since.unwrap_or(model.now);
             facts.started_at.is_none_or(|started| age(since, started) >= limits::TOGETHER)
         }
     }
+}
+
+/// Its primary was seen further in the same history. Without a link nothing more comes, so what it told is all it has; with one,
+/// what it told is old already, and its sidecar compares once more before it obeys.
+fn is_short(facts: &NodeFacts, failure: &NodeFailure) -> bool {
+    let same = |last: &&Position| facts.replication_id.as_ref() == Some(&last.replication_id);
+    failure.last_position().filter(same).is_some_and(|last| facts.replication_offset < last.offset)
 }
 
 /// A primary that is cut off serves for another node timeout, and what it then acknowledges its replica does not have.

@@ -219,9 +219,13 @@ impl<'a> ClusterModel<'a> {
         self.recorded.iter().flat_map(|shard| &shard.nodes)
     }
 
+    pub fn recorded_node(&self, id: &NodeId) -> Option<&'a ShardNode> {
+        self.recorded_nodes().find(|node| node.node_id == *id)
+    }
+
     /// The pod that had this node when it was last recorded.
     pub fn recorded_pod(&self, id: &NodeId) -> Option<&'a PodName> {
-        self.recorded_nodes().find(|node| node.node_id == *id).map(|node| &node.pod)
+        self.recorded_node(id).map(|node| &node.pod)
     }
 
     pub fn recorded_shard(&self, id: &NodeId) -> Option<&'a Shard> {
@@ -295,10 +299,8 @@ impl<'a> ClusterModel<'a> {
         let silent = |membership| matches!(membership, Membership::Unknown | Membership::Unread);
         let silent = self.members.iter().filter(|member| member.wanted && silent(member.membership));
         let present = self.members.iter().filter_map(|member| member.pod.name.ordinal()).collect::<BTreeSet<_>>();
-        let prefix =
-            self.members.first().and_then(|member| member.pod.name.as_str().rsplit_once('-')).map(|(stem, _)| stem);
         let missing = (0..self.target.pods()).filter(|ordinal| !present.contains(ordinal));
-        let missing = missing.map(|ordinal| PodName::new(format!("{}-{ordinal}", prefix.unwrap_or("pod"))));
+        let missing = missing.map(|ordinal| PodName::new(format!("{}-{ordinal}", self.target.cluster)));
         silent.map(|member| member.pod.name.clone()).chain(missing).collect()
     }
 

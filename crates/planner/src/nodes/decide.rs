@@ -36,7 +36,7 @@ pub fn decide(target: &Target, seen: &NodeObservation, now: Timestamp) -> Decisi
         plan: plan(&proposals),
         events: events(&model, orchestration.as_ref(), !shards.is_empty()),
         shards,
-        look_again: look_again(&model, active, unread),
+        requeue_after: requeue_after(&model, active, unread),
         orchestration,
     }
 }
@@ -47,7 +47,7 @@ pub fn only_watch(decision: &mut Decision, seen: &NodeObservation) {
     decision.events.clear();
     decision.orchestration.clone_from(&seen.running);
     decision.queue.clone_from(&seen.queue);
-    decision.look_again = decision.look_again.map(|soon| soon.max(limits::WATCHING));
+    decision.requeue_after = decision.requeue_after.map(|soon| soon.max(limits::WATCHING));
 }
 
 /// The record moves on: same kind goes on under its id, a new step raises the version.
@@ -123,11 +123,11 @@ fn commands(model: &ClusterModel, active: Option<&Proposal>, proposals: &[Propos
         return views::read_older_than(model, limits::VIEW_AGE);
     }
     let mut commands = paced(model, &proposal.commands);
-    let told: BTreeSet<PodName> = commands.iter().map(|command| command.pod.clone()).collect();
-    let looks = told.iter().filter_map(|name| look_after(model, name, &commands)).collect::<Vec<_>>();
+    let commanded: BTreeSet<PodName> = commands.iter().map(|command| command.pod.clone()).collect();
+    let looks = commanded.iter().filter_map(|name| look_after(model, name, &commands)).collect::<Vec<_>>();
     commands.extend(looks);
     let reads = views::read_older_than(model, poll(model, proposal));
-    commands.extend(reads.into_iter().filter(|read| !told.contains(&read.pod)));
+    commands.extend(reads.into_iter().filter(|read| !commanded.contains(&read.pod)));
     commands
 }
 
@@ -159,7 +159,7 @@ fn poll(model: &ClusterModel, proposal: &Proposal) -> Duration {
     }
 }
 
-fn look_again(model: &ClusterModel, active: Option<&Proposal>, unread: bool) -> Option<Duration> {
+fn requeue_after(model: &ClusterModel, active: Option<&Proposal>, unread: bool) -> Option<Duration> {
     match active {
         Some(proposal) => Some(poll(model, proposal)),
         None if unread => Some(limits::REPEAT_FAILED),

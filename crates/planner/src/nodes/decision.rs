@@ -26,7 +26,7 @@ pub struct Decision {
     pub plan: Vec<String>,
     pub events: Vec<Event>,
     /// When to decide again if nothing happens before.
-    pub look_again: Option<Duration>,
+    pub requeue_after: Option<Duration>,
 }
 
 impl Decision {

@@ -7,7 +7,7 @@ use super::limits::age;
 use super::observation::Valkey;
 use super::proposal::command;
 use super::views;
-use topology::{NodeId, NodeView, ViewedNode};
+use topology::{NodeId, NodeView, PodName, ViewedNode};
 
 /// The id a pod's Valkey had when it was last heard, if it does not run now.
 pub(crate) fn last_id<'a>(model: &ClusterModel<'a>, member: &Member<'a>) -> Option<&'a NodeId> {
@@ -53,7 +53,7 @@ pub(crate) fn unknown_ids(model: &ClusterModel) -> Vec<NodeId> {
 /// Some node hears from it: it lives somewhere.
 pub(crate) fn answers_somewhere(model: &ClusterModel, id: &NodeId) -> bool {
     let heard = |view: &NodeView| view.get(id).is_some_and(ViewedNode::is_heard);
-    // Also by the word of one that is not known to be ours: better a ghost too many than a node too few.
+    // Also by the word of one that is not known to be ours: better a departed node too many than a node too few.
     model.members.iter().filter_map(|member| current_view(member.pod)).any(heard)
 }
 
@@ -72,11 +72,23 @@ pub(crate) fn still_runs_at<'a>(model: &ClusterModel<'a>, id: &NodeId) -> Option
     views.find_map(|view| view.get(id).filter(|node| node.is_heard()).map(|node| node.ip.as_str()))
 }
 
-/// Former nodes whose pods run others now, and that own, serve and feed nobody.
+/// Its pod, by its host name, is one of ours that is not wanted any more and is not there.
+fn has_left(model: &ClusterModel, id: &NodeId) -> bool {
+    let mut names = model.members.iter().filter_map(Member::view).filter_map(|view| pod_name(view, id));
+    let name = names.next().map(PodName::from);
+    let beyond = |name: &PodName| name.ordinal().is_some_and(|ordinal| ordinal >= model.target.pods());
+    name.is_some_and(|name| is_named_after(model, &name) && beyond(&name) && model.by_name(&name).is_none())
+}
+
+fn is_named_after(model: &ClusterModel, name: &PodName) -> bool {
+    name.as_str().rsplit_once('-').is_some_and(|(cluster, _)| cluster == model.target.cluster)
+}
+
+/// Former nodes whose pods run others now or are gone for good, and that own, serve and feed nobody.
 fn forgettable(model: &ClusterModel) -> Vec<NodeId> {
     let gone = |id: &&NodeId| {
         !is_current(model, id)
-            && successor(model, id).is_some_and(|member| member.belongs())
+            && (successor(model, id).is_some_and(|member| member.belongs()) || has_left(model, id))
             && model.map.attributed(id).is_empty()
             && model.replicas_of(id).is_empty()
             && !answers_somewhere(model, id)

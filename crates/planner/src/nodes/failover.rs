@@ -6,13 +6,13 @@ use super::candidates::{candidates, continuous};
 use super::cluster_model::{ClusterModel, Member};
 use super::limits::{self, age};
 use super::node_failures::{self, Certainty, NodeFailure};
-use super::observation::{Answered, Outcome};
+use super::observation::{Answered, Following, Outcome, Valkey};
 use super::proposal::{Proposal, command};
 use super::record::{Kind, Stage};
 use super::{departed, gates};
 use api::conditions::Reason;
 use std::collections::BTreeMap;
-use topology::{NodeId, Role, SlotSet};
+use topology::{NodeId, Position, Role, SlotSet};
 
 /// What is to be done about one failure.
 enum Verdict {
@@ -115,8 +115,17 @@ fn verdict(model: &ClusterModel, failure: &NodeFailure, lacking: &mut usize, own
     {
         return Verdict::Do(gates::open(&member, "another node owns its slots now"));
     }
+    let nobody_has_more = continuous(model, failure).is_empty();
+    let unheard = unheard_replicas(model, failure);
+    if with_data.is_some() && *lacking == 0 && nobody_has_more && !unheard.is_empty() {
+        return Verdict::Wait(format!(
+            "{} to be heard, which may have more than {}; its own sidecar starts it if nobody answers",
+            limits::listed(&unheard),
+            name(model, failure)
+        ));
+    }
     if let Some((member, _)) = with_data.filter(|(member, _)| !objected(member))
-        && (continuous(model, failure).is_empty() || *lacking > 0)
+        && (nobody_has_more || *lacking > 0)
     {
         *lacking = lacking.saturating_sub(1);
         return Verdict::Do(gates::open(
@@ -138,6 +147,16 @@ fn verdict(model: &ClusterModel, failure: &NodeFailure, lacking: &mut usize, own
     promote(model, failure)
 }
 
+/// Replicas on record that do not answer and whose pods run no other node: frozen, cut off or starting, they may have followed to the
+/// end.
+fn unheard_replicas(model: &ClusterModel, failure: &NodeFailure) -> Vec<String> {
+    let nodes = model.recorded_shard(&failure.id).into_iter().flat_map(|shard| &shard.nodes);
+    let replicas = nodes.filter(|node| node.node_id != failure.id && node.role == Role::Replica);
+    let unheard = replicas
+        .filter(|node| model.by_id(&node.node_id).is_none() && departed::successor(model, &node.node_id).is_none());
+    unheard.map(|node| node.pod.to_string()).collect()
+}
+
 /// Its sidecar refused to let it through: a replica that answers has more than this node would load.
 fn objected(member: &Member) -> bool {
     let answer = member.pod.answer.as_ref().filter(|answer| matches!(answer.action, Action::OpenGate(..)));
@@ -147,19 +166,44 @@ fn objected(member: &Member) -> bool {
 fn promote(model: &ClusterModel, failure: &NodeFailure) -> Verdict {
     let all = candidates(model, failure);
     // Valkey holds its own elections back for a copy that is too old, and a forced one would not.
-    let able = if may_bring_more(model, failure) { continuous(model, failure) } else { all.clone() };
-    let next = able.iter().find(|candidate| !tried(model, failure, candidate));
+    let able = if may_bring_more(model, failure) { continuous(model, failure) } else { newer(failure, &all) };
+    let next = able.iter().find(|candidate| !tried(model, failure, candidate)).filter(|_| !is_electing(model, failure));
     match next {
-        Some(best) => Verdict::Do(command(best, Action::Failover(FailoverMode::Force))),
+        Some(best) => Verdict::Do(command(best, Action::Failover(FailoverMode::Force, needed(model, failure)))),
         None if !able.is_empty() => Verdict::Wait(vote_text(model, failure, &able)),
         None if !all.is_empty() => only_older(model, failure, &all),
         None => no_candidate(model, failure),
     }
 }
 
-/// It has a volume and was not seen to come back without it.
+/// What waits with its data has more than whoever was restarted and has only what its own disk had.
+fn newer<'a>(failure: &NodeFailure, candidates: &[Member<'a>]) -> Vec<Member<'a>> {
+    let waits = failure.boot.is_some_and(|boot| boot.has_data);
+    let restarted = |member: &Member| member.facts().is_some_and(|facts| facts.following == Following::Never);
+    candidates.iter().filter(|member| !(waits && restarted(member))).copied().collect()
+}
+
+/// Its data is kept somewhere, and it was not seen to come back without it or with less than others have.
 fn may_bring_more(model: &ClusterModel, failure: &NodeFailure) -> bool {
-    model.target.persistent && failure.boot.is_none() && departed::successor(model, &failure.id).is_none()
+    match failure.boot {
+        Some(boot) => boot.has_data && !failure.pod.is_some_and(|member| objected(&member)),
+        None => is_kept(model, failure) && departed::successor(model, &failure.id).is_none(),
+    }
+}
+
+/// A volume outlives the pod; an emptyDir outlives its containers and ends with the pod.
+fn is_kept(model: &ClusterModel, failure: &NodeFailure) -> bool {
+    let recorded = model.recorded_node(&failure.id).and_then(|node| node.pod_uid.as_ref());
+    let ran_there = |member: &Member| {
+        let told = matches!(&member.pod.valkey, Valkey::Down { node_id: Some(id), .. } if *id == failure.id);
+        told && member.pod.connected || recorded.is_none_or(|uid| *uid == member.pod.uid)
+    };
+    model.target.persistent || failure.pod.is_some_and(|member| ran_there(&member))
+}
+
+/// What a replica has to have, for its primary was seen to have it and may bring it back.
+fn needed(model: &ClusterModel, failure: &NodeFailure) -> Option<Position> {
+    failure.last_position().filter(|_| may_bring_more(model, failure)).cloned()
 }
 
 /// Of a primary whose end nobody saw, Valkey may know more: it elects by itself whoever followed it long enough.
@@ -176,15 +220,21 @@ fn no_candidate(model: &ClusterModel, failure: &NodeFailure) -> Verdict {
     let others_unheard = unheard.iter().any(|pod| failure.pod.is_none_or(|member| member.name() != pod));
     match failure.pod.zip(failure.boot) {
         // It has no data and nobody else has: there is nothing left to protect.
-        Some((member, _)) if !others_unheard && known_replicas_are_gone(model, failure) => {
+        Some((member, boot)) if !others_unheard && gates::no_copy_is_known(model, boot) => {
             Verdict::Do(gates::open(&member, "no copy of its data is left anywhere"))
         }
         _ if unheard.is_empty() && nobody_has_anything(model, failure) => match untried_replica(model, failure) {
-            Some(heir) => Verdict::Do(command(&heir, Action::Failover(FailoverMode::Force))),
+            Some(heir) => Verdict::Do(command(&heir, Action::Failover(FailoverMode::Force, None))),
             None => Verdict::Wait(vote_text(model, failure, &model.replicas_of(&failure.id))),
         },
         _ => Verdict::Blocked(Reason::ShardLost, lost_text(model, failure)),
     }
+}
+
+/// One of its replicas was told to take over and has not said yet what came of it: another would only split the votes.
+fn is_electing(model: &ClusterModel, failure: &NodeFailure) -> bool {
+    let electing = |replica: &Member| replica.pod.under_way.iter().any(|action| matches!(action, Action::Failover(..)));
+    model.replicas_of(&failure.id).iter().any(electing)
 }
 
 /// Its pod runs another node, and its replicas never got anything of it, as when it was replaced while the cluster was formed.
@@ -197,15 +247,8 @@ fn nobody_has_anything(model: &ClusterModel, failure: &NodeFailure) -> bool {
 }
 
 fn untried_replica<'a>(model: &ClusterModel<'a>, failure: &NodeFailure) -> Option<Member<'a>> {
-    model.replicas_of(&failure.id).into_iter().find(|replica| !tried(model, failure, replica))
-}
-
-/// None of the replicas it knew is a node of any pod, running or waiting.
-fn known_replicas_are_gone(model: &ClusterModel, failure: &NodeFailure) -> bool {
-    let lives = |id: &NodeId| {
-        model.members.iter().any(|member| member.has_id(id) || departed::last_id(model, member) == Some(id))
-    };
-    failure.boot.is_some_and(|boot| !boot.known_replicas.iter().any(lives))
+    let mut replicas = model.replicas_of(&failure.id).into_iter();
+    replicas.find(|replica| !tried(model, failure, replica)).filter(|_| !is_electing(model, failure))
 }
 
 fn tried(model: &ClusterModel, failure: &NodeFailure, candidate: &Member) -> bool {
@@ -223,7 +266,7 @@ fn voters_are_bound(model: &ClusterModel, failure: &NodeFailure) -> bool {
     let running = model.running.filter(|running| running.kind == Kind::Failover);
     let first = running.is_none_or(|running| age(model.now, running.started_at) < limits::QUICK_ATTEMPTS);
     let bound = model.target.node_timeout * 2 + limits::CLOCKS;
-    let asks = |replica: &Member| replica.pod.under_way.iter().any(|action| matches!(action, Action::Failover(_)));
+    let asks = |replica: &Member| replica.pod.under_way.iter().any(|action| matches!(action, Action::Failover(..)));
     let lately = |answer: &Answered| age(model.now, answer.at) < bound;
     // What its sidecar refused, nobody was asked for.
     let voted = |answer: &Answered| !matches!(answer.outcome, Outcome::Refused(_));
@@ -232,7 +275,7 @@ fn voters_are_bound(model: &ClusterModel, failure: &NodeFailure) -> bool {
 }
 
 fn attempt<'a>(candidate: &Member<'a>) -> Option<&'a Answered> {
-    candidate.pod.answer.as_ref().filter(|answer| matches!(answer.action, Action::Failover(_)))
+    candidate.pod.answer.as_ref().filter(|answer| matches!(answer.action, Action::Failover(..)))
 }
 
 fn name(model: &ClusterModel, failure: &NodeFailure) -> String {
@@ -270,7 +313,7 @@ fn older_text(model: &ClusterModel, failure: &NodeFailure, candidates: &[Member]
     let names: Vec<String> = candidates.iter().map(|member| member.name().to_string()).collect();
     format!(
         "{} is away, and {} is not known to have followed it to the end: it may lack acknowledged writes. It goes on when {} is back; \
-         if its volume is lost, run CLUSTER FAILOVER FORCE on {}",
+         if its data is lost, run CLUSTER FAILOVER FORCE on {}",
         name(model, failure),
         limits::listed(&names),
         name(model, failure),

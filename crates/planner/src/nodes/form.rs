@@ -8,7 +8,7 @@ use super::limits::{age, listed};
 use super::mesh;
 use super::proposal::{Proposal, command};
 use super::record::{Kind, Stage};
-use super::{departed, findings, repair};
+use super::{departed, findings, gates, repair};
 use api::conditions::Reason;
 use topology::{Role, ShardPlan, Site, SlotSet, even, place};
 
@@ -19,6 +19,9 @@ pub(crate) fn propose(model: &ClusterModel) -> Option<Proposal> {
     let obstacles = obstacles(model);
     if !obstacles.is_empty() {
         return Some(Proposal::blocked(Kind::Form, Stage::AwaitPods, obstacles));
+    }
+    if let Some(opened) = gates::opened(model, Kind::Form) {
+        return Some(opened);
     }
     let all_given = model.map.unassigned().is_empty();
     if !model.all_answer() || !all_given && model.members.iter().any(|member| member.facts().is_none()) {
@@ -54,10 +57,15 @@ fn introductions_of_those_there(model: &ClusterModel) -> Vec<PodCommand> {
     if model.members.iter().any(Member::is_mute) {
         return Vec::new();
     }
-    let there = |member: &Member| member.wanted && !member.alone();
+    let there = |member: &Member| takes_part(model, member) && !member.alone();
     let group = around_the_best_known(model.belonging().into_iter().filter(there).collect());
     let introductions = mesh::introductions(model, &group).filter(|_| model.map.unassigned().is_empty());
     introductions.map(|(_, commands)| commands).unwrap_or_default()
+}
+
+/// Pods that the spec does not ask for any more may be a part of the cluster all the same: their volumes were kept.
+fn takes_part(model: &ClusterModel, member: &Member) -> bool {
+    member.wanted || !model.slots(member).is_empty() || member.is(Role::Replica)
 }
 
 /// While a pod is away nothing proves that two groups of nodes are one cluster: only those that share an acquaintance meet.
@@ -114,7 +122,10 @@ fn site(model: &ClusterModel, member: &Member) -> Site {
         pod: member.pod.name.clone(),
         location: member.pod.location.clone(),
         primary: !model.slots(member).is_empty() || has_slots_by_others_word(model, member),
-        replica_of: join::told(member).or(says).and_then(|id| model.by_id(id)).map(|primary| primary.pod.name.clone()),
+        replica_of: join::commanded_primary(member)
+            .or(says)
+            .and_then(|id| model.by_id(id))
+            .map(|primary| primary.pod.name.clone()),
     }
 }
 
@@ -138,7 +149,7 @@ fn assign(model: &ClusterModel, plan: &[ShardPlan]) -> Option<Proposal> {
     if takers.is_empty() || free.is_empty() {
         return None;
     }
-    let unsettled = model.members.iter().filter(|member| unsettled(member)).collect::<Vec<_>>();
+    let unsettled = model.members.iter().filter(|member| !member.pod.is_settled()).collect::<Vec<_>>();
     if !unsettled.is_empty() {
         // What a node took without our hearing of it must not be given to another.
         let reads = unsettled.iter().filter(|member| !member.pod.is_busy());
@@ -148,13 +159,6 @@ fn assign(model: &ClusterModel, plan: &[ShardPlan]) -> Option<Proposal> {
     let commands = takers.iter().zip(even(&free, takers.len())).enumerate();
     let commands = commands.flat_map(|(index, (member, slots))| grant(model, member, slots, index)).collect();
     Some(Proposal::new(Kind::Form, Stage::AssignSlots, commands))
-}
-
-/// It may have taken slots that its latest words do not tell.
-fn unsettled(member: &Member) -> bool {
-    let answer = member.pod.answer.as_ref().filter(|answer| matches!(answer.action, Action::AddSlots(_)));
-    let told_since = |at| member.pod.view.as_ref().is_some_and(|view| view.read_at >= at);
-    member.pod.is_busy() || answer.is_some_and(|answer| !told_since(answer.at))
 }
 
 /// Slots, and an epoch of its own, which only a node that knows nobody can be given.
@@ -171,7 +175,7 @@ pub(crate) fn grant(model: &ClusterModel, member: &Member, slots: SlotSet, index
 
 /// Everybody meets everybody; a replica follows as soon as it knows its primary.
 fn connect(model: &ClusterModel, plan: &[ShardPlan]) -> Option<Proposal> {
-    let group: Vec<Member> = model.belonging().into_iter().filter(|member| member.wanted).collect();
+    let group: Vec<Member> = model.belonging().into_iter().filter(|member| takes_part(model, member)).collect();
     let mut pairings: Vec<Pairing> = plan.iter().flat_map(|shard| pairings(model, shard)).collect();
     if pairings.is_empty() {
         // All follow somebody; two may follow the same where another has none.

@@ -4,17 +4,24 @@
 
 use super::action::{Action, PodCommand, Start};
 use super::cluster_model::{ClusterModel, Member};
+use super::departed;
 use super::observation::Boot;
-use super::proposal::command;
+use super::proposal::{Proposal, command};
+use super::record::{Kind, Stage};
 use api::conditions::Reason;
-use topology::Role;
+use topology::{NodeId, Role};
 
-pub(crate) fn harmless(model: &ClusterModel) -> Vec<PodCommand> {
+pub(crate) fn opened(model: &ClusterModel, kind: Kind) -> Option<Proposal> {
+    let commands = harmless(model);
+    (!commands.is_empty()).then(|| Proposal::new(kind, Stage::OpenGates, commands))
+}
+
+fn harmless(model: &ClusterModel) -> Vec<PodCommand> {
     let open = |member: &Member| {
         let boot = member.boot()?;
         match is_damaged(boot) {
             true => afresh(member, boot),
-            false => Some(open(member, reason(model, boot)?)),
+            false => Some(open(member, reason(model, boot).or_else(|| forgotten(model, boot))?)),
         }
     };
     model.members.iter().filter_map(open).collect()
@@ -55,6 +62,22 @@ fn reason(model: &ClusterModel, boot: &Boot) -> Option<&'static str> {
         return Some("it owned no slots");
     }
     replaced(model, boot).then_some("another node owns its slots now")
+}
+
+/// Nobody speaks of its slots, so no failover comes for them, and no copy of its data is left to protect.
+fn forgotten(model: &ClusterModel, boot: &Boot) -> Option<&'static str> {
+    let spoken_of = boot.last_node_id.as_ref().is_some_and(|id| model.ownership().contains_key(id));
+    let nothing_left = !boot.has_data && model.unheard().is_empty() && no_copy_is_known(model, boot);
+    (!spoken_of && nothing_left).then_some("no copy of its data is left anywhere")
+}
+
+/// Nobody follows it, and none of the replicas it knew is a node of any pod, running or waiting.
+pub(crate) fn no_copy_is_known(model: &ClusterModel, boot: &Boot) -> bool {
+    let lives = |id: &NodeId| {
+        model.members.iter().any(|member| member.has_id(id) || departed::last_id(model, member) == Some(id))
+    };
+    let followed = boot.last_node_id.as_ref().is_some_and(|id| !model.replicas_of(id).is_empty());
+    !followed && !boot.known_replicas.iter().any(lives)
 }
 
 pub(crate) fn was_owner(boot: &Boot) -> bool {

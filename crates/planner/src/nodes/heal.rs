@@ -13,7 +13,7 @@ pub(crate) fn propose(model: &ClusterModel) -> Option<Proposal> {
         return None;
     }
     emptied(model)
-        .or_else(|| open_gates(model))
+        .or_else(|| gates::opened(model, Kind::Heal))
         .or_else(|| connect(model))
         .or_else(|| repair::propose(model))
         .or_else(|| forget(model))
@@ -27,11 +27,6 @@ fn emptied(model: &ClusterModel) -> Option<Proposal> {
                 give the data up, delete the ValkeyCluster and create it again";
     let blocked = vec![(Reason::ShardLost, text.to_owned())];
     model.emptied.then(|| Proposal::blocked(Kind::Heal, Stage::AwaitPods, blocked))
-}
-
-fn open_gates(model: &ClusterModel) -> Option<Proposal> {
-    let commands = gates::harmless(model);
-    (!commands.is_empty()).then(|| Proposal::new(Kind::Heal, Stage::OpenGates, commands))
 }
 
 /// Nodes of ours meet again, newcomers join a shard that lacks a replica.

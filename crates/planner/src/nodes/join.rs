@@ -24,7 +24,7 @@ pub(crate) fn pairings<'a>(model: &ClusterModel<'a>) -> Vec<Pairing<'a>> {
     let mut pairings = Vec::new();
     let mut joining = unattached(model);
     joining.extend(surplus(model, &owners));
-    joining.sort_by_key(|replica| told(replica).is_none());
+    joining.sort_by_key(|replica| commanded_primary(replica).is_none());
     for replica in joining {
         let Some(index) = choose(model, &replica, &owners, &shards) else { continue };
         if let (Some(primary), Some(shard)) = (owners.get(index), shards.get_mut(index)) {
@@ -36,7 +36,7 @@ pub(crate) fn pairings<'a>(model: &ClusterModel<'a>) -> Vec<Pairing<'a>> {
 }
 
 /// Whom it is being told to follow: it goes there whatever else would be as good, or two would end up in one place.
-pub(crate) fn told<'a>(member: &Member<'a>) -> Option<&'a NodeId> {
+pub(crate) fn commanded_primary<'a>(member: &Member<'a>) -> Option<&'a NodeId> {
     member.pod.under_way.iter().find_map(|action| match action {
         Action::Replicate(id) => Some(id),
         _ => None,
@@ -86,7 +86,7 @@ fn follows_nothing(model: &ClusterModel, member: &Member) -> bool {
 
 /// The shard it is on its way to, the one it was in when that lacks a replica, else the one it helps most.
 fn choose(model: &ClusterModel, replica: &Member, owners: &[Member], shards: &[Vec<Location>]) -> Option<usize> {
-    if let Some(id) = told(replica) {
+    if let Some(id) = commanded_primary(replica) {
         return owners.iter().position(|owner| owner.has_id(id));
     }
     let full = 1 + model.target.replicas_per_master;

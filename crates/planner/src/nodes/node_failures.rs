@@ -4,7 +4,7 @@ use super::cluster_model::{ClusterModel, Member};
 use super::departed;
 use super::observation::{Boot, Valkey};
 use jiff::Timestamp;
-use topology::{NodeId, NodeView, Role, ViewedNode};
+use topology::{NodeId, NodeView, Position, Role, ViewedNode};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Certainty {
@@ -24,6 +24,14 @@ pub(crate) struct NodeFailure<'a> {
     /// When it stopped, or was last known to answer. None when nobody who could tell is left.
     pub since: Option<Timestamp>,
     pub certainty: Certainty,
+}
+
+impl<'a> NodeFailure<'a> {
+    /// How far the sidecar beside it saw it come.
+    pub fn last_position(&self) -> Option<&'a Position> {
+        let beside = self.pod.filter(|member| member.pod.connected)?;
+        beside.pod.last_position.as_ref()
+    }
 }
 
 pub(crate) fn failure<'a>(model: &ClusterModel<'a>, id: &NodeId, owners: usize) -> Option<NodeFailure<'a>> {

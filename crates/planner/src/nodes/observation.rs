@@ -4,14 +4,16 @@ use super::action::Action;
 use super::record::{Orchestration, Queued, Shard};
 use jiff::Timestamp;
 use std::time::Duration;
-use topology::{Location, NodeId, NodeView, PodName, PodUid, Role, ViewSummary};
+use topology::{Location, NodeId, NodeView, PodName, PodUid, Position, Role, ViewSummary};
 
 /// What the spec asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
+    /// What the pods are named after.
+    pub cluster: String,
     pub masters: usize,
     pub replicas_per_master: usize,
-    /// `/data` is a PersistentVolumeClaim: what a pod had may come back.
+    /// `/data` is a PersistentVolumeClaim: what a pod had may come back in another. An emptyDir lives as long as its pod.
     pub persistent: bool,
     /// Valkey's cluster-node-timeout.
     pub node_timeout: Duration,
@@ -49,6 +51,8 @@ pub struct PodObservation {
     /// When its Valkey was last known to answer, while its sidecar is not on the line. None when that was never heard.
     pub last_answer: Option<Timestamp>,
     pub valkey: Valkey,
+    /// Of a primary that does not run: how far its sidecar saw it come, at most about a second before its end.
+    pub last_position: Option<Position>,
     /// The latest answer to ReadView on this connection. `NodeFacts::summary` is then at least as new as this view's.
     pub view: Option<NodeView>,
     /// Commands of ours that are being carried out there; it gets no others meanwhile.
@@ -126,6 +130,13 @@ impl PodObservation {
         !self.under_way.is_empty()
     }
 
+    /// Whether its latest words tell what was given to it: it may have taken slots, or a primary, without our hearing of it.
+    pub fn is_settled(&self) -> bool {
+        let given = self.answer.as_ref().filter(|answer| answer.action.is_gift());
+        let told_since = |at| self.view.as_ref().is_some_and(|view| view.read_at >= at);
+        !self.is_busy() && given.is_none_or(|answer| told_since(answer.at))
+    }
+
     /// A pod that is there and was not heard.
     pub fn unheard(name: PodName, uid: PodUid) -> Self {
         Self {
@@ -138,6 +149,7 @@ impl PodObservation {
             connected: false,
             last_answer: None,
             valkey: Valkey::Unknown,
+            last_position: None,
             view: None,
             under_way: Vec::new(),
             answer: None,

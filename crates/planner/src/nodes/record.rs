@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use topology::{NodeId, PodName, Role, ShardId, SlotSet};
+use topology::{NodeId, PodName, PodUid, Role, ShardId, SlotSet};
 
 /// A change of several steps over several nodes. Everything else it needs is read from the nodes at every step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -125,6 +125,9 @@ pub struct Shard {
 pub struct ShardNode {
     /// The pod it runs in.
     pub pod: PodName,
+    /// The UID of that pod: an emptyDir ends with it. None in a record from before this was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod_uid: Option<PodUid>,
     /// What Valkey calls it.
     pub node_id: NodeId,
     /// What it does for the shard.

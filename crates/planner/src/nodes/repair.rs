@@ -56,7 +56,7 @@ fn lost(model: &ClusterModel) -> Option<Proposal> {
         let copies = !model.replicas_of(id).is_empty() || departed::answers_somewhere(model, id);
         (!slots.is_empty() && dead && !copies).then_some(slots)
     };
-    let lost: Vec<SlotSet> = model.map.ids().filter_map(gone).collect();
+    let lost = without_overlaps(model.map.ids().filter_map(gone));
     let unclaimed = unclaimed(model);
     let slots = lost.first().or(unclaimed.first())?;
     let forming = model.running.is_some_and(|running| running.kind == Kind::Form) || model.recorded.is_empty();
@@ -77,6 +77,17 @@ fn lost(model: &ClusterModel) -> Option<Proposal> {
     let grants = newcomers.into_iter().zip(lost).chain(free.into_iter().zip(unclaimed)).enumerate();
     let commands = grants.flat_map(|(index, (member, slots))| grant(model, member, slots, index)).collect();
     Some(Proposal::new(Kind::Heal, step, commands))
+}
+
+/// Two dead nodes may have had the same slots, one after the other.
+fn without_overlaps(sets: impl Iterator<Item = SlotSet>) -> Vec<SlotSet> {
+    let mut taken = SlotSet::default();
+    let mut rest = |slots: SlotSet| {
+        let rest = slots.difference(&taken);
+        taken = taken.union(&slots);
+        rest
+    };
+    sets.map(&mut rest).filter(|slots| !slots.is_empty()).collect()
 }
 
 /// Slots on record that no view gives to anybody, as when the dead owner was forgotten by hand, and of which nobody has a copy.

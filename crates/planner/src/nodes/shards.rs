@@ -91,8 +91,11 @@ fn free_name(model: &ClusterModel, taken: &BTreeSet<ShardId>) -> ShardId {
 }
 
 fn node(model: &ClusterModel, id: &NodeId, role: Role) -> Option<ShardNode> {
-    let pod = model.by_id(id).map(|member| member.name()).or_else(|| model.recorded_pod(id))?;
-    Some(ShardNode { pod: pod.clone(), node_id: id.clone(), role, state: word(model, id, pod) })
+    let here = model.by_id(id).map(|member| (member.name(), Some(&member.pod.uid)));
+    let recorded = || model.recorded_node(id).map(|node| (&node.pod, node.pod_uid.as_ref()));
+    let (pod, uid) = here.or_else(recorded)?;
+    let state = word(model, id, pod);
+    Some(ShardNode { pod: pod.clone(), pod_uid: uid.cloned(), node_id: id.clone(), role, state })
 }
 
 fn word(model: &ClusterModel, id: &NodeId, pod: &PodName) -> NodeState {

@@ -44,6 +44,7 @@ fn shard(stored: &ShardStatus) -> Option<Shard> {
 fn node(stored: &ShardNodeStatus) -> Option<ShardNode> {
     Some(ShardNode {
         pod: translated(&stored.pod)?,
+        pod_uid: stored.pod_uid.as_deref().map(Into::into),
         node_id: translated(&stored.node_id)?,
         role: translated(&stored.role).unwrap_or(Role::Replica),
         state: translated(&stored.state).unwrap_or(NodeState::Unknown),

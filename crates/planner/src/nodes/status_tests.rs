@@ -48,8 +48,10 @@ fn slots() -> impl Strategy<Value = SlotSet> {
 }
 
 fn nodes() -> impl Strategy<Value = ShardNode> {
-    ("[a-z]{1,5}-[0-9]", "[0-9a-f]{40}", roles(), states()).prop_map(|(pod, id, role, state)| ShardNode {
+    let pods = ("[a-z]{1,5}-[0-9]", prop::option::of("[0-9a-f]{8}"));
+    (pods, "[0-9a-f]{40}", roles(), states()).prop_map(|((pod, uid), id, role, state)| ShardNode {
         pod: pod.as_str().into(),
+        pod_uid: uid.as_deref().map(Into::into),
         node_id: id.as_str().into(),
         role,
         state,

@@ -1,11 +1,15 @@
-//! Which nodes are asked for their full view: all of a small cluster, some of a large one. Pure.
+//! Which nodes are asked for their full view: all of a small cluster, some of a large one, most primaries of a large one while one
+//! of them is not heard. Pure.
 
 use super::action::{Action, PodCommand};
 use super::cluster_model::{ClusterModel, Member};
 use super::limits::{self, age};
+use super::node_failures;
 use super::proposal::{command, due};
-use std::collections::BTreeMap;
+use super::record::Shard;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
+use topology::{NodeId, NodeView, PodName};
 
 /// The pods whose views count. In a large cluster equal digests stand for equal views.
 pub(crate) fn watchers<'a>(model: &ClusterModel<'a>) -> Vec<Member<'a>> {
@@ -17,6 +21,23 @@ pub(crate) fn watchers<'a>(model: &ClusterModel<'a>) -> Vec<Member<'a>> {
     let step = usual.len().div_ceil(limits::SOME_VIEWS).max(1);
     let some = usual.into_iter().step_by(step);
     some.chain(differing.into_iter().take(limits::DIFFERING_VIEWS)).collect()
+}
+
+/// In a large cluster, when a primary is not heard: others that call somebody failed, so many of them that they are most. What they say
+/// of it decides, and of each of them only its own view tells whom it means.
+fn witnesses<'a>(model: &ClusterModel<'a>) -> Vec<Member<'a>> {
+    let primaries = model.recorded.iter().filter(|_| model.large).filter_map(Shard::primary).map(|node| &node.node_id);
+    let unheard = |id: &&NodeId| model.by_id(id).is_none() && node_failures::certain(model, id).is_none();
+    let unheard: Vec<&NodeId> = primaries.filter(unheard).collect();
+    if unheard.is_empty() {
+        return Vec::new();
+    }
+    let votes = |member: &&Member| member.facts().is_some_and(|facts| facts.summary.slots_mine > 0);
+    let accuses = |member: &&Member| member.facts().is_some_and(|facts| facts.summary.failing_nodes > 0);
+    let means_them = |view: &NodeView| unheard.iter().any(|id| view.get(id).is_some_and(|node| node.failing));
+    let may_count = |member: &&Member| member.view().is_none_or(means_them);
+    let accusers = model.members.iter().filter(votes).filter(accuses).filter(may_count);
+    accusers.take(model.recorded.len() / 2 + 1).copied().collect()
 }
 
 /// A node that knows nobody and owns nothing has said all in its summary.
@@ -40,10 +61,15 @@ pub(crate) fn missing<'a>(model: &ClusterModel<'a>) -> Vec<Member<'a>> {
     watchers(model).into_iter().filter(|member| member.view().is_none()).collect()
 }
 
-/// Reads the views that are missing or older than this.
+/// Reads the views that are missing or older than this. Those of witnesses are many: they are read once, and count for as long as
+/// their summaries do not change.
 pub(crate) fn read_older_than(model: &ClusterModel, limit: Duration) -> Vec<PodCommand> {
     let old = |member: &Member| member.view().is_none_or(|view| age(model.now, view.read_at) >= limit);
-    let ask = watchers(model).into_iter().filter(old);
+    let watchers = watchers(model);
+    let watched: BTreeSet<&PodName> = watchers.iter().map(Member::name).collect();
+    let unread = |member: &Member| member.view().is_none() && !watched.contains(member.name());
+    let witnesses = witnesses(model).into_iter().filter(unread);
+    let ask = watchers.iter().copied().filter(old).chain(witnesses);
     let ask = ask.filter(|member| due(member, &Action::ReadView, model.now));
     ask.map(|member| command(&member, Action::ReadView)).collect()
 }

@@ -8,7 +8,7 @@ use crate::nodes::{
 use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeSet;
 use std::time::Duration;
-use topology::{NodeId, NodeView, Role, SlotSet, ViewedNode};
+use topology::{NodeId, NodeView, PodName, Position, Role, SlotSet, ViewedNode};
 
 /// The first command that breaks a rule.
 pub fn check_commands(commands: &[PodCommand], target: &Target, seen: &NodeObservation) -> Result<(), Violation> {
@@ -37,22 +37,47 @@ fn no_slot_twice(commands: &[PodCommand]) -> Result<(), Violation> {
 
 type Verdict = Result<(), &'static str>;
 
+const ENDING: &str = "its pod is about to end";
+
+/// Nobody is given slots or a primary whom the StatefulSet, as it is now, leaves out.
+pub fn check_size(commands: &[PodCommand], size: u32) -> Result<(), Violation> {
+    let left_out = |pod: &PodName| pod.ordinal().is_none_or(|ordinal| ordinal as u64 >= u64::from(size));
+    let given = |action: &Action| matches!(action, Action::AddSlots(_) | Action::Replicate(_));
+    let broken = commands.iter().find(|command| given(&command.action) && left_out(&command.pod));
+    broken.map_or(Ok(()), |command| Err(violation(command, ENDING)))
+}
+
 fn check(command: &PodCommand, target: &Target, seen: &NodeObservation) -> Verdict {
     let pod = seen.pods.iter().find(|pod| pod.uid == command.pod_uid).ok_or("no such pod was seen")?;
     ensure(pod.name == command.pod, "the pod has another name")?;
     ensure(pod.connected, "its sidecar is not on the line")?;
     ensure(!pod.is_busy(), "it is carrying out another command")?;
+    ensure(!disturbs_election(pod, &command.action, seen), "an election of its shard is under way")?;
     match &command.action {
         Action::Probe | Action::ReadView => Ok(()),
         Action::Meet(peers) => peers.iter().try_for_each(|peer| meet(pod, peer, seen)),
-        Action::AddSlots(slots) => add_slots(pod, slots, seen),
+        Action::AddSlots(slots) => ensure(!pod.terminating, ENDING).and_then(|()| add_slots(pod, slots, seen)),
         Action::SetConfigEpoch(_) => {
             ensure(answers(pod).is_some_and(|facts| facts.role == Role::Primary), "it is no primary")
         }
-        Action::Replicate(id) => replicate(pod, id, seen),
-        Action::Failover(mode) => failover(pod, *mode, target, seen),
+        Action::Replicate(id) => ensure(!pod.terminating, ENDING).and_then(|()| replicate(pod, id, seen)),
+        Action::Failover(mode, bound) => failover(pod, *mode, bound.as_ref(), target, seen),
         Action::Forget(ids) => ids.iter().try_for_each(|id| forget(id, seen)),
         Action::OpenGate(start, _) => open_gate(pod, *start, seen),
+    }
+}
+
+/// While a replica was told to take over, nobody else of its shard is, nobody leaves it, and what it is about stays known.
+fn disturbs_election(pod: &PodObservation, action: &Action, seen: &NodeObservation) -> bool {
+    let electing =
+        |other: &&PodObservation| other.under_way.iter().any(|action| matches!(action, Action::Failover(..)));
+    let mut contested = seen.pods.iter().filter(electing).filter_map(|other| answers(other)?.primary.as_ref());
+    let own = answers(pod).and_then(|facts| facts.primary.as_ref());
+    match action {
+        Action::Failover(..) | Action::Replicate(_) => contested.any(|primary| own == Some(primary)),
+        Action::Forget(ids) => contested.any(|primary| ids.contains(primary)),
+        Action::AddSlots(slots) => contested.any(|primary| attributed(primary, seen).overlaps(slots)),
+        Action::Probe | Action::ReadView | Action::Meet(_) | Action::SetConfigEpoch(_) | Action::OpenGate(..) => false,
     }
 }
 
@@ -146,11 +171,20 @@ fn acquainted(
     new(left) || new(right) || both_recorded || forming || !known(one, left).is_disjoint(&known(two, right))
 }
 
-/// Whom this node knows by its present view, they are nodes of pods that answer.
+/// Whom this node knows by its present view, they are nodes of pods that answer, or were nodes of such pods by their host names.
 fn only_ours(facts: &NodeFacts, seen: &NodeObservation) -> bool {
-    let is_ours = |id: &NodeId| answering(seen).any(|(_, other)| other.node_id == *id);
+    let is_ours = |node: &ViewedNode| answering(seen).any(|(_, other)| other.node_id == node.node_id);
     let mut own = views(seen).filter(|view| view.myself().is_some_and(|node| node.node_id == facts.node_id));
-    own.next().is_some_and(|view| view.others().all(|node| is_ours(&node.node_id)))
+    own.next().is_some_and(|view| view.others().all(|node| is_ours(node) || was_ours(node, view, seen)))
+}
+
+fn was_ours(node: &ViewedNode, view: &NodeView, seen: &NodeObservation) -> bool {
+    let name = |node: &ViewedNode| {
+        node.hostname.as_deref()?.split_once('.').map(|(pod, domain)| (pod.to_owned(), domain.to_owned()))
+    };
+    let own = view.myself().and_then(name);
+    let same_domain = |(pod, domain): (String, String)| own.filter(|own| own.1 == domain).map(|_| pod);
+    name(node).and_then(same_domain).is_some_and(|pod| answering(seen).any(|(other, _)| other.name.as_str() == pod))
 }
 
 /// No two nodes say that the same slot is their own.
@@ -210,7 +244,13 @@ fn is_spare(facts: &NodeFacts, seen: &NodeObservation) -> bool {
     answering(seen).any(|(_, other)| holds(other)) && answering(seen).any(|(_, other)| follows(other))
 }
 
-fn failover(pod: &PodObservation, mode: FailoverMode, target: &Target, seen: &NodeObservation) -> Verdict {
+fn failover(
+    pod: &PodObservation,
+    mode: FailoverMode,
+    bound: Option<&Position>,
+    target: &Target,
+    seen: &NodeObservation,
+) -> Verdict {
     ensure(mode != FailoverMode::Takeover, "taking over without a vote is a human's decision")?;
     let facts = answers(pod).ok_or("it does not answer")?;
     let primary = facts.primary.as_ref().filter(|_| facts.role == Role::Replica).ok_or("it is no replica")?;
@@ -222,14 +262,52 @@ fn failover(pod: &PodObservation, mode: FailoverMode, target: &Target, seen: &No
     let with_data = |boot: &Boot| boot.has_data && boot.last_node_id.as_ref() == Some(primary);
     let waits = seen.pods.iter().filter_map(boot).any(with_data);
     ensure(!(waits && facts.following == Following::Never), "it was restarted, and its primary waits with its data")?;
-    let older = target.persistent && end(primary, seen).is_some_and(|end| lags(facts, end, target));
+    let older = is_kept(primary, target, seen) && end(primary, seen).is_some_and(|end| lags(facts, end, target));
     ensure(!older, "it stopped following before its primary did, which may come back with more")?;
+    if let Some(last) = last_seen(primary, target, seen) {
+        ensure(bound == Some(last), "it is not told how far its primary was seen")?;
+        ensure(!stopped_before(facts, last), "its primary was seen to have more, and may come back with it")?;
+    }
     let better =
         answering(seen).any(|(other, rival)| rival.primary.as_ref() == Some(primary) && is_better(other, rival, facts));
     ensure(!better, "another replica has more of the data")
 }
 
-/// When a primary that may come back with its volume was last known to run; unknown is None inside. Not of one that waits to
+/// Its volume is there whatever becomes of the pod, or the pod is there whose emptyDir has its data.
+fn is_kept(id: &NodeId, target: &Target, seen: &NodeObservation) -> bool {
+    let mut recorded = seen.recorded.iter().flat_map(|shard| &shard.nodes).filter(|node| node.node_id == *id);
+    let place = recorded.next();
+    let was_here = |pod: &PodObservation| match &pod.valkey {
+        Valkey::Down { node_id: Some(last), .. } if pod.connected => last == id,
+        Valkey::Waiting(boot) if pod.connected => boot.last_node_id.as_ref() == Some(id),
+        _ => place.is_some_and(|node| node.pod == pod.name && node.pod_uid.as_ref().is_none_or(|uid| *uid == pod.uid)),
+    };
+    target.persistent || seen.pods.iter().any(was_here)
+}
+
+/// How far the sidecar beside it saw it come, unless it comes back with nothing or its sidecar says that others have more.
+fn last_seen<'s>(id: &NodeId, target: &Target, seen: &'s NodeObservation) -> Option<&'s Position> {
+    let objects = |pod: &PodObservation| {
+        let answer = pod.answer.as_ref().filter(|answer| matches!(answer.action, Action::OpenGate(..)));
+        answer.is_some_and(|answer| matches!(answer.outcome, Outcome::Refused(_)))
+    };
+    let was_it = |pod: &&PodObservation| match &pod.valkey {
+        Valkey::Down { node_id: Some(last), .. } => last == id,
+        Valkey::Down { node_id: None, .. } => recorded_in(pod, id, seen),
+        Valkey::Waiting(boot) => boot.last_node_id.as_ref() == Some(id) && boot.has_data && !objects(pod),
+        Valkey::Answers(_) | Valkey::Unknown => false,
+    };
+    let pod = seen.pods.iter().filter(|pod| pod.connected).find(was_it)?;
+    pod.last_position.as_ref().filter(|_| is_kept(id, target, seen))
+}
+
+/// Nothing more can come to it, and it was not that far in this history.
+fn stopped_before(facts: &NodeFacts, last: &Position) -> bool {
+    let ended = matches!(facts.following, Following::Until(_) | Following::Never);
+    ended && facts.replication_id.as_deref() == Some(&last.replication_id) && facts.replication_offset < last.offset
+}
+
+/// When a primary that may come back with its data was last known to run; unknown is None inside. Not of one that waits to
 /// start or whose pod runs another node.
 fn end(id: &NodeId, seen: &NodeObservation) -> Option<Option<Timestamp>> {
     let pod = seen.pods.iter().find(|pod| match &pod.valkey {
@@ -262,10 +340,9 @@ fn tolerance(target: &Target) -> SignedDuration {
 
 /// It can take over now, has the same history, and more of it.
 fn is_better(pod: &PodObservation, rival: &NodeFacts, chosen: &NodeFacts) -> bool {
-    let refused = pod
-        .answer
-        .as_ref()
-        .is_some_and(|answer| matches!(answer.action, Action::Failover(_)) && !matches!(answer.outcome, Outcome::Done));
+    let refused = pod.answer.as_ref().is_some_and(|answer| {
+        matches!(answer.action, Action::Failover(..)) && !matches!(answer.outcome, Outcome::Done)
+    });
     let able = rival.role == Role::Replica && !rival.loading && !pod.is_busy() && !pod.terminating && !refused;
     let comparable = rival.replication_id.is_some() && rival.replication_id == chosen.replication_id;
     able && comparable && rival.replication_offset > chosen.replication_offset
@@ -281,10 +358,20 @@ fn is_dead(id: &NodeId, seen: &NodeObservation) -> bool {
         Valkey::Answers(_) => recorded(pod) || named_after(pod, id, seen),
         Valkey::Unknown => false,
     });
-    let primaries = views(seen).filter(|view| view.myself().is_some_and(|node| node.role == Role::Primary));
-    let (failed, lives): (Vec<_>, Vec<_>) =
-        primaries.filter_map(|view| view.get(id)).partition(|node| node.failing || !node.link_up);
-    attested || failed.len() > lives.len()
+    let has_a_vote = |view: &&NodeView| view.myself().is_some_and(is_owner);
+    let accuses = |view: &&NodeView| view.get(id).is_some_and(|node| node.failing);
+    attested || views(seen).filter(has_a_vote).filter(accuses).count() > owners(seen) / 2
+}
+
+fn is_owner(node: &ViewedNode) -> bool {
+    node.role == Role::Primary && !node.slots.is_empty()
+}
+
+/// How many owners of slots there are by the record, or by whoever knows of more: those that are not heard count too.
+fn owners(seen: &NodeObservation) -> usize {
+    let known = views(seen).map(|view| view.nodes.iter().filter(|node| is_owner(node)).count()).max();
+    let recorded = seen.recorded.iter().filter(|shard| !shard.slots.is_empty()).count();
+    known.unwrap_or_default().max(recorded)
 }
 
 fn forget(id: &NodeId, seen: &NodeObservation) -> Verdict {
@@ -306,12 +393,13 @@ fn open_gate(pod: &PodObservation, start: Start, seen: &NodeObservation) -> Verd
         return Ok(());
     }
     let id = boot.last_node_id.as_ref();
-    let copies = answering(seen).any(|(_, facts)| facts.role == Role::Replica && facts.primary.as_ref() == id);
-    ensure(!copies, "it lost its data and a replica has a copy")?;
-    let silent = seen.pods.iter().any(|pod| !pod.connected || matches!(pod.valkey, Valkey::Unknown));
     let replaced = id.is_some_and(|id| {
         let shard = seen.recorded.iter().find(|shard| shard.nodes.iter().any(|node| node.node_id == *id));
         shard.is_some_and(|shard| shard.slots.difference(&claimed(seen)).is_empty())
     });
+    // Whoever still follows it has not heard yet of its successor, who has the data.
+    let copies = answering(seen).any(|(_, facts)| facts.role == Role::Replica && facts.primary.as_ref() == id);
+    ensure(replaced || !copies, "it lost its data and a replica has a copy")?;
+    let silent = seen.pods.iter().any(|pod| !pod.connected || matches!(pod.valkey, Valkey::Unknown));
     ensure(replaced || !silent, "it lost its data and a node that is not heard may have a copy")
 }

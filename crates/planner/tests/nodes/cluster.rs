@@ -86,6 +86,7 @@ fn pod(index: usize) -> PodObservation {
 fn shard(index: usize) -> Shard {
     let node = |index: usize| ShardNode {
         pod: PodName::new(format!("p-{index}")),
+        pod_uid: Some(PodUid::new(format!("uid-{index}"))),
         node_id: id(index),
         role: role(index),
         state: NodeState::Online,
@@ -100,8 +101,13 @@ fn shard(index: usize) -> Shard {
 
 impl Cluster {
     pub fn whole() -> Cluster {
-        let target =
-            Target { masters: 3, replicas_per_master: 1, persistent: true, node_timeout: Duration::from_secs(5) };
+        let target = Target {
+            cluster: "p".to_owned(),
+            masters: 3,
+            replicas_per_master: 1,
+            persistent: true,
+            node_timeout: Duration::from_secs(5),
+        };
         let seen = NodeObservation {
             pods: (0..NODES).map(pod).collect(),
             recorded: (0..PRIMARIES).map(shard).collect(),

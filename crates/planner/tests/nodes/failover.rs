@@ -1,14 +1,14 @@
 //! Who takes over from a dead primary, and when nobody does.
 
-use crate::cluster::{Cluster, ago, finding};
+use crate::cluster::{Cluster, ago, finding, id};
 use api::conditions::Reason;
-use planner::nodes::{Action, Decision, FailoverMode, FindingKind, Following, NodeFacts, Stage, Valkey};
+use planner::nodes::{Action, Boot, Decision, FailoverMode, FindingKind, Following, NodeFacts, Stage, Valkey};
 use planner::safety::check_commands;
-use topology::Role;
+use topology::{Position, Role};
 
 /// The pods that are told to take over.
 fn promoted(decision: &Decision) -> Vec<&str> {
-    let force = |action: &Action| *action == Action::Failover(FailoverMode::Force);
+    let force = |action: &Action| matches!(action, Action::Failover(FailoverMode::Force, _));
     decision.commands.iter().filter(|command| force(&command.action)).map(|command| command.pod.as_str()).collect()
 }
 
@@ -36,15 +36,112 @@ fn a_replica_that_followed_to_the_end_takes_over_however_its_link_broke() {
     }
 }
 
+/// The first primary is away in two ways, and its replica has had no link for an hour.
+fn with_an_old_copy() -> [Cluster; 2] {
+    let away = [Cluster::whole().silent(0, Some(10), true), Cluster::whole().down(0, 10)];
+    away.map(|cluster| cluster.following(3, Following::Until(ago(3_600))))
+}
+
 #[test]
-fn a_replica_that_stopped_following_long_before_does_not_take_over_from_a_primary_with_a_volume() {
-    let old = Following::Until(ago(3_600));
-    for mut cluster in [Cluster::whole().silent(0, Some(10), true), Cluster::whole().down(0, 10)] {
-        cluster = cluster.following(3, old);
-        let decision = cluster.after(4);
-        assert_eq!((promoted(&decision), degraded(&decision)), (vec![], Some(Reason::OnlyOlderCopy)));
+fn an_old_copy_does_not_take_over_while_the_volume_or_the_pod_is_there_that_has_more() {
+    for mut cluster in with_an_old_copy() {
+        for persistent in [true, false] {
+            cluster.target.persistent = persistent;
+            let decision = cluster.after(4);
+            assert_eq!(
+                (promoted(&decision), degraded(&decision)),
+                (vec![], Some(Reason::OnlyOlderCopy)),
+                "{persistent}"
+            );
+        }
+    }
+}
+
+#[test]
+fn without_a_volume_nothing_more_comes_back_once_the_pod_is_another_or_gone() {
+    let replaced = |mut cluster: Cluster| {
+        cluster.change(0, |pod| pod.uid = "uid-of-the-next".into());
+        cluster.change(0, |pod| {
+            if let Valkey::Down { node_id, .. } = &mut pod.valkey {
+                *node_id = None;
+            }
+        });
+        cluster
+    };
+    let gone = |mut cluster: Cluster| {
+        cluster.seen.pods.remove(0);
+        cluster
+    };
+    let [silent, down] = with_an_old_copy().map(replaced);
+    let [deleted, _] = with_an_old_copy().map(gone);
+    for mut cluster in [silent, down, deleted] {
+        assert_eq!(promoted(&cluster.after(4)), [""; 0], "its volume is kept");
         cluster.target.persistent = false;
-        assert_eq!(promoted(&cluster.after(4)), ["p-3"], "without a volume nothing more comes back");
+        let decision = cluster.after(4);
+        assert_eq!(promoted(&decision), ["p-3"]);
+        assert_eq!(check_commands(&decision.commands, &cluster.target, &cluster.seen), Ok(()));
+    }
+}
+
+/// What the sidecar of a killed primary says once its container is back.
+fn waiting(has_data: bool) -> Boot {
+    Boot {
+        since: ago(10),
+        reason: String::new(),
+        last_node_id: Some(id(0)),
+        last_role: Some(Role::Primary),
+        has_data,
+        clean_stop: false,
+        owned_slots: true,
+        known_replicas: vec![id(3)],
+    }
+}
+
+/// Its copy may be newer than what the primary has on its disk: a replica that froze for a moment is not one that has nothing.
+#[test]
+fn a_primary_with_data_is_not_let_through_while_its_replica_is_not_heard() {
+    let opens =
+        |decision: &Decision| decision.commands.iter().any(|command| matches!(command.action, Action::OpenGate(..)));
+    let [_, mut heard] = with_an_old_copy();
+    heard.change(0, |pod| pod.valkey = Valkey::Waiting(waiting(true)));
+    assert!(opens(&heard.after(4)), "its replica answers, and has less");
+    let mut unheard = heard;
+    unheard.change(3, |pod| pod.valkey = Valkey::Unknown);
+    let decision = unheard.after(4);
+    assert!(!opens(&decision), "{:?}", decision.commands);
+    assert!(decision.plan.iter().any(|text| text.contains("p-3 to be heard")), "{:?}", decision.plan);
+}
+
+#[test]
+fn what_starts_again_without_data_is_not_waited_for() {
+    for has_data in [false, true] {
+        let [_, mut cluster] = with_an_old_copy();
+        let boot = waiting(has_data);
+        cluster.change(0, |pod| pod.valkey = Valkey::Waiting(boot.clone()));
+        cluster.target.persistent = false;
+        assert_eq!(promoted(&cluster.after(4)), if has_data { vec![] } else { vec!["p-3"] });
+    }
+}
+
+#[test]
+fn a_replica_below_what_its_primary_was_seen_to_have_does_not_take_over_while_that_may_come_back() {
+    let last = Position { replication_id: "history-0".to_owned(), offset: 150 };
+    let seen = |offset, following| {
+        let mut cluster = Cluster::whole().down(0, 1).following(3, following);
+        cluster.change(0, |pod| pod.last_position = Some(last.clone()));
+        cluster.facts(3, |facts| facts.replication_offset = offset);
+        cluster
+    };
+    let lost = Following::Until(ago(6));
+    let waits = seen(149, lost).after(0);
+    assert_eq!((promoted(&waits), degraded(&waits)), (vec![], Some(Reason::AsExpected)), "it only starts again");
+    for (offset, following) in [(150, lost), (100, Following::Now)] {
+        let mut cluster = seen(offset, following);
+        let decision = cluster.after(0);
+        assert_eq!(promoted(&decision), ["p-3"], "{offset} {following:?}");
+        let told = Action::Failover(FailoverMode::Force, Some(last.clone()));
+        assert!(decision.commands.iter().any(|command| command.action == told), "its sidecar compares again");
+        assert_eq!(check_commands(&decision.commands, &cluster.target, &cluster.seen), Ok(()));
     }
 }
 

@@ -2,12 +2,12 @@
 
 use jiff::Timestamp;
 use planner::nodes::{
-    Action, Boot, Decision, FailoverMode, Following, NodeFacts, NodeObservation, Peer, PodCommand, PodObservation,
-    Start, Target, Valkey,
+    Action, Boot, Decision, FailoverMode, Following, NodeFacts, NodeObservation, NodeState, Peer, PodCommand,
+    PodObservation, Shard, ShardNode, Start, Target, Valkey,
 };
 use planner::safety::{Violation, check_commands};
 use std::time::Duration;
-use topology::{Location, NodeId, NodeView, PodName, PodUid, Role, SlotSet, ViewSummary, ViewedNode};
+use topology::{Location, NodeId, NodeView, PodName, PodUid, Position, Role, SlotSet, ViewSummary, ViewedNode};
 
 fn line(id: &str, myself: bool, slots: &str) -> ViewedNode {
     ViewedNode {
@@ -37,6 +37,7 @@ fn pod(number: u32, valkey: Valkey, view: Option<NodeView>) -> PodObservation {
         connected: true,
         last_answer: None,
         valkey,
+        last_position: None,
         view,
         under_way: Vec::new(),
         answer: None,
@@ -75,7 +76,13 @@ fn replica(number: u32, of: &str, offset: u64) -> PodObservation {
 }
 
 fn target() -> Target {
-    Target { masters: 3, replicas_per_master: 1, persistent: true, node_timeout: Duration::from_secs(5) }
+    Target {
+        cluster: "p".to_owned(),
+        masters: 3,
+        replicas_per_master: 1,
+        persistent: true,
+        node_timeout: Duration::from_secs(5),
+    }
 }
 
 fn verdict(pods: Vec<PodObservation>, number: u32, action: Action) -> Result<(), Violation> {
@@ -119,6 +126,25 @@ fn nobody_is_told_anything_who_is_not_on_the_line_or_busy() {
     assert!(rule(vec![silent], 1, Action::Probe).contains("not on the line"));
     assert!(rule(vec![busy], 1, Action::Probe).contains("another command"));
     assert!(rule(vec![], 1, Action::Probe).contains("no such pod"));
+}
+
+#[test]
+fn a_pod_that_is_about_to_end_is_given_nothing() {
+    let ending = |pod| PodObservation { terminating: true, ..pod };
+    assert!(rule(vec![ending(primary(1, 0, ""))], 1, slots("0-9")).contains("about to end"));
+    let pods = vec![ending(primary(1, 0, "")), primary(2, 1, "10-19")];
+    assert!(rule(pods, 1, Action::Replicate("2".into())).contains("about to end"));
+}
+
+#[test]
+fn nobody_disturbs_an_election() {
+    let electing =
+        || PodObservation { under_way: vec![Action::Failover(FailoverMode::Force, None)], ..replica(2, "9", 5) };
+    let pods = || vec![primary(1, 1, "0-9"), electing(), replica(3, "9", 5), down(9, "9"), primary(4, 0, "")];
+    let said = |number, action| rule(pods(), number, action).contains("election");
+    assert!(said(3, Action::Failover(FailoverMode::Force, None)) && said(3, Action::Replicate("1".into())));
+    assert!(said(1, Action::Forget(vec!["9".into()])) && said(4, slots("150-160")));
+    assert!(!said(4, slots("300-310")) && !said(1, Action::ReadView) && !said(4, Action::Replicate("1".into())));
 }
 
 #[test]
@@ -187,12 +213,13 @@ fn a_node_with_slots_or_the_only_copy_of_data_is_not_made_a_replica() {
 
 #[test]
 fn a_replica_takes_over_only_from_the_dead_and_only_the_best() {
-    let force = || Action::Failover(FailoverMode::Force);
+    let force = || Action::Failover(FailoverMode::Force, None);
     assert!(rule(vec![primary(9, 1, "100-199"), replica(1, "9", 4)], 1, force()).contains("its primary answers"));
     assert!(rule(vec![replica(1, "9", 4)], 1, force()).contains("dead"));
     assert!(rule(vec![down(9, "9"), replica(1, "9", 4), replica(2, "9", 5)], 1, force()).contains("more of the data"));
     assert!(
-        rule(vec![down(9, "9"), replica(1, "9", 4)], 1, Action::Failover(FailoverMode::Takeover)).contains("human")
+        rule(vec![down(9, "9"), replica(1, "9", 4)], 1, Action::Failover(FailoverMode::Takeover, None))
+            .contains("human")
     );
     assert_eq!(verdict(vec![down(9, "9"), replica(1, "9", 4)], 1, force()), Ok(()));
     let lost = |link: i64| {
@@ -211,6 +238,85 @@ fn a_replica_takes_over_only_from_the_dead_and_only_the_best() {
     assert!(rule(vec![waiting(true), restarted.clone()], 1, force()).contains("waits with its data"));
     assert_eq!(verdict(vec![waiting(false), restarted], 1, force()), Ok(()));
     assert_eq!(verdict(vec![waiting(true), replica(1, "9", 4)], 1, force()), Ok(()));
+}
+
+/// A primary that knows three owners, one of which is "9", and what it says of that one.
+fn witness(number: u32, failing: bool, link_up: bool) -> PodObservation {
+    let mut pod = primary(number, 1, &format!("{number}-{number}"));
+    for view in pod.view.iter_mut() {
+        let other = if number == 1 { 2 } else { 1 };
+        view.nodes.push(line(&other.to_string(), false, &format!("{other}-{other}")));
+        let of_nine = view.nodes.iter_mut().filter(|node| node.node_id == "9".into());
+        of_nine.for_each(|node| (node.failing, node.link_up) = (failing, link_up));
+    }
+    pod
+}
+
+#[test]
+fn only_most_of_all_owners_together_can_call_a_primary_failed() {
+    let said = |pods: Vec<PodObservation>| {
+        let pods = pods.into_iter().chain([replica(5, "9", 4)]).collect();
+        verdict(pods, 5, Action::Failover(FailoverMode::Force, None)).map_err(|violation| violation.rule)
+    };
+    let dead = |rule: Result<(), String>| rule.is_err_and(|rule| rule.contains("is dead"));
+    assert!(dead(said(vec![witness(1, false, false), witness(2, false, false)])), "a missing link is no failure");
+    assert!(dead(said(vec![witness(1, true, false)])), "one of three; those that are not heard count too");
+    assert_eq!(said(vec![witness(1, true, false), witness(2, true, false)]), Ok(()));
+}
+
+fn shard(number: u32) -> Shard {
+    let node = ShardNode {
+        pod: PodName::new(format!("p-{number}")),
+        pod_uid: Some(PodUid::new(format!("uid-{number}"))),
+        node_id: NodeId::new(number.to_string()),
+        role: Role::Primary,
+        state: NodeState::Down,
+    };
+    Shard { id: "shard".into(), slots: "100-199".parse().unwrap_or_default(), replication_id: None, nodes: vec![node] }
+}
+
+#[test]
+fn without_a_volume_an_old_copy_takes_over_only_when_the_pod_is_gone_that_had_more() {
+    let mut old = replica(1, "9", 4);
+    if let Valkey::Answers(facts) = &mut old.valkey {
+        facts.following = Following::Until(Timestamp::from_second(-3_600).unwrap_or_default());
+    }
+    let command =
+        PodCommand { pod: "p-1".into(), pod_uid: "uid-1".into(), action: Action::Failover(FailoverMode::Force, None) };
+    let said = |dead: PodObservation| {
+        let seen =
+            NodeObservation { pods: vec![dead, old.clone()], recorded: vec![shard(9)], ..NodeObservation::default() };
+        let target = Target { persistent: false, ..target() };
+        check_commands(std::slice::from_ref(&command), &target, &seen).map_err(|violation| violation.rule)
+    };
+    assert!(said(down(9, "9")).is_err_and(|rule| rule.contains("may come back with more")));
+    let unnamed = pod(9, Valkey::Down { since: Timestamp::UNIX_EPOCH, node_id: None }, None);
+    assert!(said(unnamed.clone()).is_err_and(|rule| rule.contains("may come back with more")));
+    assert_eq!(said(PodObservation { uid: "uid-of-the-next".into(), ..unnamed }), Ok(()));
+}
+
+#[test]
+fn a_replica_is_told_how_far_its_primary_was_seen_and_has_that_much() {
+    let last = Position { replication_id: "history".to_owned(), offset: 6 };
+    let dead = |pod: PodObservation| PodObservation { last_position: Some(last.clone()), ..pod };
+    let with = |offset: u64, following: Following| {
+        let mut pod = replica(1, "9", offset);
+        if let Valkey::Answers(facts) = &mut pod.valkey {
+            facts.following = following;
+        }
+        pod
+    };
+    let told = || Action::Failover(FailoverMode::Force, Some(last.clone()));
+    let lost = Following::Until(Timestamp::from_second(-5).unwrap_or_default());
+    for primary in [down(9, "9"), waiting(true)].map(dead) {
+        let said = |replica: PodObservation, action: Action| rule(vec![primary.clone(), replica], 1, action);
+        assert!(said(with(5, lost), told()).contains("seen to have more"));
+        let untold = Action::Failover(FailoverMode::Force, None);
+        assert!(said(with(6, lost), untold).contains("not told"));
+        assert_eq!([said(with(6, lost), told()), said(with(5, Following::Now), told())], ["", ""]);
+    }
+    let empty = vec![dead(waiting(false)), with(5, lost)];
+    assert_eq!(verdict(empty, 1, Action::Failover(FailoverMode::Force, None)), Ok(()), "it came back with nothing");
 }
 
 #[test]

@@ -6,7 +6,7 @@
 //! copy that answers: it does not see which data this node would load.
 
 use super::{
-    past::{Past, PastNode},
+    past::{Past, PastNode, Peer},
     peer_answer::{Copy, Followed, PeerAnswer, Successor},
 };
 use std::{
@@ -30,16 +30,26 @@ pub enum Data {
     Nothing,
     /// Of some moment in the past.
     Snapshot,
+    /// Written along, and perhaps without its end: the kernel had not written it to the disk when the machine failed.
+    UnsyncedJournal,
     /// Written along, a second behind at most.
     Journal,
+}
+
+impl Data {
+    pub fn is_journal(self) -> bool {
+        matches!(self, Self::UnsyncedJournal | Self::Journal)
+    }
 }
 
 #[derive(Clone, Debug)]
 pub struct Facts {
     pub past: Past,
     pub data: Data,
-    /// When the snapshot was completed, by this node's clock.
-    pub snapshot_written: Option<SystemTime>,
+    /// Of a snapshot or an unsynced journal: what was written before that is in it, by this node's clock.
+    pub complete_until: Option<SystemTime>,
+    /// When its process ended, or at the earliest, by this node's clock; `None` when nobody knows.
+    pub ended: Option<SystemTime>,
     /// It stopped in order, and all it had was written: see `stopped_in_order`.
     pub clean_stop: bool,
     /// By node id, the last answer of each since the wait began; those that gave none are absent.
@@ -72,13 +82,13 @@ const TIME_TO_ANSWER: Duration = Duration::from_millis(1_500);
 /// was written before it was completed, so giving a replica this much too much credit loses nothing.
 const ROUNDING: Duration = Duration::from_secs(2);
 
-/// The Valkey was asked to stop, and what it would load was written after that: on SIGTERM Valkey saves, unless it is configured
-/// not to.
+/// The Valkey was asked to stop and did so by itself, and what it would load was written after that: on SIGTERM Valkey saves,
+/// unless it is configured not to, and syncs its journal. `asked`: `None` also when it did not end by itself.
 pub fn stopped_in_order(asked: Option<SystemTime>, data: Data, snapshot_written: Option<SystemTime>) -> bool {
     asked.is_some_and(|asked| match data {
         Data::Nothing => false,
         Data::Snapshot => snapshot_written.is_some_and(|written| written >= asked),
-        Data::Journal => true,
+        Data::UnsyncedJournal | Data::Journal => true,
     })
 }
 
@@ -110,9 +120,15 @@ fn objection(node: &PastNode, facts: &Facts) -> Option<String> {
     {
         return Some(format!("replica {replica} has what this node would not load: it has to take over first"));
     }
-    let heard = node.replicas().all(|replica| facts.answers.contains_key(&replica.id));
+    let heard = asked_first(node, facts).all(|replica| facts.answers.contains_key(&replica.id));
     (!heard && facts.asked < TIME_TO_ANSWER)
         .then(|| "it was a primary: its replicas are asked first what they have".to_owned())
+}
+
+/// What a former primary has is older than anything this node would load, and better than nothing.
+fn asked_first<'a>(node: &'a PastNode, facts: &Facts) -> impl Iterator<Item = &'a Peer> {
+    let nothing = facts.data == Data::Nothing;
+    node.copies().filter(move |peer| peer.replica_of_mine || nothing)
 }
 
 fn decide_for(node: &PastNode, facts: &Facts) -> Decision {
@@ -122,7 +138,7 @@ fn decide_for(node: &PastNode, facts: &Facts) -> Decision {
     if node.slots.is_empty() {
         return open("it served no slots");
     }
-    if node.replicas().next().is_none() {
+    if asked_first(node, facts).next().is_none() {
         return open("it had no replica: there is no better copy");
     }
     if facts.clean_stop {
@@ -142,35 +158,58 @@ fn without_successor(node: &PastNode, facts: &Facts) -> Decision {
     match facts.data {
         Data::Nothing if over && no_copy_has_data(node, facts) => open("no copy of its slots holds any data"),
         Data::Nothing => wait("it was a primary and its data is gone: one of its replicas has to take over first"),
-        Data::Snapshot => match better_copy(facts) {
-            Some(replica) => {
-                wait(format!("its snapshot is older than the copy of replica {replica}, which has to take over first"))
-            }
+        Data::Snapshot | Data::UnsyncedJournal => match better_copy(facts) {
+            Some(replica) => wait(format!("replica {replica} has what this node may lack, and has to take over first")),
             None if over => open("nobody took over and no better copy answers"),
+            None if all_have_answered(node, facts) => open("no replica has what it would not load"),
             None => wait("it was a primary that did not stop in order: its replicas get the time to take over"),
         },
         Data::Journal if over => open("nobody took over, and its append-only file has its data"),
+        Data::Journal if nobody_followed(node, facts) => {
+            open("no replica that answers followed it to its end, and its append-only file has its data")
+        }
         Data::Journal => wait("it was a primary that did not stop in order: its replicas get the time to take over"),
     }
+}
+
+/// Whoever took over would do so with an older copy, so the node comes back before one does. Who gives no answer has no more than
+/// the journal.
+fn nobody_followed(node: &PastNode, facts: &Facts) -> bool {
+    let mut copies = node.replicas().filter_map(|replica| copy_of(replica, facts)).peekable();
+    let asked = all_have_answered(node, facts) || facts.asked >= TIME_TO_ANSWER;
+    asked && copies.peek().is_some() && !copies.any(|copy| followed_to_the_end(copy, facts))
+}
+
+fn all_have_answered(node: &PastNode, facts: &Facts) -> bool {
+    node.replicas().all(|replica| copy_of(replica, facts).is_some())
+}
+
+fn copy_of(peer: &Peer, facts: &Facts) -> Option<Copy> {
+    facts.answers.get(&peer.id)?.copy
+}
+
+fn followed_to_the_end(copy: Copy, facts: &Facts) -> bool {
+    copy.keys > 0 && followed_after(copy, facts.ended)
 }
 
 fn no_copy_has_data(node: &PastNode, facts: &Facts) -> bool {
     let keys = |id: &NodeId| facts.answers.get(id).and_then(|answer| answer.copy).map(|copy| copy.keys);
     // A replica that was not one of the cluster's nodes may have followed from anywhere: if it does not answer, it is not waited for.
-    node.replicas().all(|replica| keys(&replica.id).map_or(replica.unlisted, |keys| keys == 0))
+    node.copies().all(|copy| keys(&copy.id).map_or(copy.unlisted, |keys| keys == 0))
 }
 
 /// Anything is better than nothing; than a snapshot, what was followed beyond it.
 fn better_copy(facts: &Facts) -> Option<&NodeId> {
-    let is_better = |copy: Copy| copy.keys > 0 && (facts.data == Data::Nothing || followed_beyond(copy, facts));
+    let is_better =
+        |copy: Copy| copy.keys > 0 && (facts.data == Data::Nothing || followed_after(copy, facts.complete_until));
     let better = facts.answers.iter().find(|(_, answer)| answer.copy.is_some_and(is_better));
     better.map(|(id, _)| id)
 }
 
-fn followed_beyond(copy: Copy, facts: &Facts) -> bool {
+fn followed_after(copy: Copy, moment: Option<SystemTime>) -> bool {
     match copy.followed {
         Followed::Never => false,
-        Followed::Until(lost) => facts.snapshot_written.is_none_or(|written| lost + ROUNDING >= written),
+        Followed::Until(lost) => moment.is_none_or(|moment| lost + ROUNDING >= moment),
         Followed::Still => true,
     }
 }

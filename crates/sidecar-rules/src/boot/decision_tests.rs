@@ -11,6 +11,7 @@ fn primary() -> PastNode {
         address: None,
         hostname: None,
         replica_of_mine,
+        former_primary: false,
         unlisted: false,
     };
     PastNode { peers: vec![peer("r1", true), peer("o1", false)], ..past() }
@@ -21,7 +22,8 @@ fn trapped() -> Facts {
     Facts {
         past: Past::Node(primary()),
         data: Data::Nothing,
-        snapshot_written: Some(saved()),
+        complete_until: Some(saved()),
+        ended: Some(ended()),
         clean_stop: false,
         answers: BTreeMap::new(),
         asked: Duration::ZERO,
@@ -33,6 +35,10 @@ fn trapped() -> Facts {
 
 fn saved() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000)
+}
+
+fn ended() -> SystemTime {
+    saved() + Duration::from_secs(600)
 }
 
 fn with_replica(facts: Facts, keys: u64, followed: Followed) -> Facts {
@@ -92,6 +98,51 @@ fn a_primary_with_data_gives_its_replicas_their_chance_and_then_starts() {
 }
 
 #[test]
+fn a_primary_with_all_its_data_starts_at_once_when_no_replica_that_answers_followed_it_to_its_end() {
+    let journal = Facts { data: Data::Journal, ..trapped() };
+    let lost = |seconds| with_replica(journal.clone(), 9, Followed::Until(ended() - Duration::from_secs(seconds)));
+    assert!(opens(&lost(3)) && opens(&with_replica(journal.clone(), 9, Followed::Never)));
+    assert!(!opens(&lost(0)) && !opens(&lost(2)), "told in whole seconds");
+    assert!(!opens(&with_replica(journal.clone(), 9, Followed::Still)));
+    assert!(!opens(&Facts { ended: None, ..lost(3) }), "nobody knows when it ended");
+    assert!(!opens(&Facts { asked: PATIENCE, ..journal }), "nobody answers");
+}
+
+#[test]
+fn a_silent_replica_holds_a_primary_with_all_its_data_up_only_until_it_could_have_answered() {
+    let silent = Peer { id: "r2".into(), ..primary().peers[0].clone() };
+    let mut node = primary();
+    node.peers.push(silent);
+    let facts = Facts { past: Past::Node(node), data: Data::Journal, ..trapped() };
+    let early = with_replica(facts, 9, Followed::Never);
+    assert!(!opens(&early) && opens(&Facts { asked: TIME_TO_ANSWER, ..early.clone() }));
+    let snapshot = Facts { data: Data::Snapshot, asked: TIME_TO_ANSWER, ..early };
+    assert!(!opens(&snapshot), "the silent one may have more than a snapshot");
+}
+
+#[test]
+fn a_snapshot_starts_at_once_when_every_replica_answers_that_it_has_no_more() {
+    let snapshot = Facts { data: Data::Snapshot, ..trapped() };
+    let lost = |at| with_replica(snapshot.clone(), 9, Followed::Until(at));
+    let hour = Duration::from_secs(3600);
+    assert!(opens(&lost(saved() - hour)) && !opens(&lost(saved() + hour)));
+}
+
+/// As `appendfsync no` leaves it when the machine fails.
+#[test]
+fn a_journal_that_may_lack_its_end_does_not_win_over_a_replica_that_may_have_it() {
+    let late = Facts { data: Data::UnsyncedJournal, waited: PATIENCE * 1000, ..trapped() };
+    let hour = Duration::from_secs(3600);
+    for followed in [Followed::Still, Followed::Until(ended()), Followed::Until(saved())] {
+        let facts = with_replica(late.clone(), 9, followed);
+        assert!(!opens(&facts) && !opens(&Facts { ordered: Some(Start::AsIs), ..facts }), "{followed:?}");
+    }
+    assert!(opens(&with_replica(late.clone(), 9, Followed::Until(saved() - hour))), "an old copy has less");
+    assert!(opens(&late), "nobody answers");
+    assert!(opens(&Facts { clean_stop: true, waited: Duration::ZERO, ..late }));
+}
+
+#[test]
 fn an_old_snapshot_never_wins_over_a_replica_that_followed_to_the_end() {
     let late = Facts { data: Data::Snapshot, waited: PATIENCE * 1000, ..trapped() };
     assert!(!opens(&with_replica(late.clone(), 9, Followed::Still)));
@@ -106,7 +157,7 @@ fn a_snapshot_is_better_than_a_replica_whose_link_was_lost_before_it_was_written
     assert!(opens(&lost(saved() - hour)));
     assert!(opens(&Facts { ordered: Some(Start::AsIs), ..lost(saved() - hour) }));
     assert!(!opens(&lost(saved() + hour)));
-    let unread = Facts { snapshot_written: None, ..lost(saved() - hour) };
+    let unread = Facts { complete_until: None, ..lost(saved() - hour) };
     assert!(!opens(&unread), "whatever cannot be compared is not overruled");
     let empty = Facts { data: Data::Nothing, ..lost(saved() - hour) };
     assert!(!opens(&empty), "an old copy is better than none");
@@ -117,6 +168,29 @@ fn a_primary_that_died_right_after_it_saved_was_followed_beyond_its_snapshot() {
     let late = Facts { data: Data::Snapshot, waited: PATIENCE, ..trapped() };
     let in_whole_seconds = saved() - Duration::from_millis(1_900);
     assert!(!opens(&with_replica(late, 9, Followed::Until(in_whole_seconds))));
+}
+
+/// Its data went to this node by a vote, and this node has lost it since.
+#[test]
+fn a_primary_without_data_does_not_take_the_place_of_its_former_primary() {
+    let failed = Peer {
+        id: "f1".into(),
+        address: None,
+        hostname: None,
+        replica_of_mine: false,
+        former_primary: true,
+        unlisted: false,
+    };
+    let node = PastNode { peers: vec![failed], ..past() };
+    let empty = Facts { past: Past::Node(node), waited: PATIENCE, ..trapped() };
+    let with = |keys| PeerAnswer { successor: None, copy: Some(Copy { keys, followed: Followed::Never }) };
+    let answered = |keys| Facts { answers: [("f1".into(), with(keys))].into(), asked: TIME_TO_ANSWER, ..empty.clone() };
+    assert!(!opens(&empty) && !opens(&answered(9)) && opens(&answered(0)));
+    let ordered = Facts { ordered: Some(Start::AsIs), ..answered(9) };
+    assert!(!opens(&ordered) && opens(&Facts { answers: BTreeMap::new(), ..ordered }));
+    for data in [Data::Snapshot, Data::Journal] {
+        assert!(opens(&Facts { data, ..answered(9) }), "its own data is newer: {data:?}");
+    }
 }
 
 #[test]
@@ -178,6 +252,7 @@ fn a_stop_in_order_is_one_that_was_asked_for_and_saved_after_that() {
     for (asked, data, written, expected) in [
         (None, Data::Journal, before, false),
         (Some(saved()), Data::Journal, None, true),
+        (Some(saved()), Data::UnsyncedJournal, before, true),
         (Some(saved()), Data::Snapshot, before, false),
         (Some(saved()), Data::Snapshot, after, true),
         (Some(saved()), Data::Snapshot, None, false),
@@ -224,7 +299,7 @@ proptest! {
     #[test]
     fn waiting_longer_never_turns_a_start_into_a_wait(
         answers in proptest::collection::btree_map("r1|o1".prop_map(NodeId::new), any_answer(), 0..3),
-        data in prop_oneof![Just(Data::Nothing), Just(Data::Snapshot), Just(Data::Journal)],
+        data in prop_oneof![Just(Data::Nothing), Just(Data::Snapshot), Just(Data::UnsyncedJournal), Just(Data::Journal)],
         (first, more) in (0u64..60, 0u64..60),
     ) {
         let at = |seconds| Facts { data, answers: answers.clone(), waited: Duration::from_secs(seconds), ..trapped() };

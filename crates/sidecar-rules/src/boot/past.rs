@@ -28,6 +28,8 @@ pub struct Peer {
     pub address: Option<SocketAddr>,
     pub hostname: Option<String>,
     pub replica_of_mine: bool,
+    /// It failed and lost its slots, perhaps to this node: it may still have what it held then.
+    pub former_primary: bool,
     /// It followed this node to the end and is not in its nodes.conf: it was made to forget it. Only its address is known, and `id`
     /// is that.
     pub unlisted: bool,
@@ -62,6 +64,12 @@ impl Past {
     }
 }
 
+impl Peer {
+    pub fn may_hold_copy(&self) -> bool {
+        self.replica_of_mine || self.former_primary
+    }
+}
+
 impl PastNode {
     /// `None` when the list does not have the node itself.
     pub fn of(nodes: &ClusterNodes) -> Option<Self> {
@@ -72,6 +80,7 @@ impl PastNode {
             address: node.address,
             hostname: node.hostname.clone(),
             replica_of_mine: node.primary.as_ref() == Some(&myself.id),
+            former_primary: node.is_primary() && node.slots.is_empty() && node.has_flag("fail"),
             unlisted: false,
         });
         Some(Self {
@@ -87,7 +96,9 @@ impl PastNode {
         for address in attached {
             if !self.peers.iter().any(|peer| peer.address == Some(*address)) {
                 let (id, address) = (NodeId::new(address.to_string()), Some(*address));
-                self.peers.push(Peer { id, address, hostname: None, replica_of_mine: true, unlisted: true });
+                let peer =
+                    Peer { id, address, hostname: None, replica_of_mine: true, former_primary: false, unlisted: true };
+                self.peers.push(peer);
             }
         }
     }
@@ -102,6 +113,11 @@ impl PastNode {
 
     pub fn replicas(&self) -> impl Iterator<Item = &Peer> {
         self.peers.iter().filter(|peer| peer.replica_of_mine)
+    }
+
+    /// Whoever may hold data of its slots.
+    pub fn copies(&self) -> impl Iterator<Item = &Peer> {
+        self.peers.iter().filter(|peer| peer.may_hold_copy())
     }
 }
 
@@ -123,6 +139,14 @@ vars currentEpoch 7 lastVoteEpoch 0
         assert_eq!((node.role, node.config_epoch, node.slots.ranges().len()), (Role::Primary, 7, 1));
         assert_eq!(node.peers.iter().map(|peer| peer.id.as_str()).collect::<Vec<_>>(), ["r1", "o1"]);
         assert_eq!(node.replicas().map(|peer| peer.hostname.as_deref()).collect::<Vec<_>>(), [Some("p-1.h")]);
+    }
+
+    #[test]
+    fn a_primary_that_failed_and_lost_its_slots_may_hold_a_copy() {
+        let failed = "f1 10.0.0.4:6379@16379,p-4.h,shard-id=a master,fail - 0 1 6 disconnected\n";
+        let Past::Node(node) = Past::parse(&format!("{failed}{PRIMARY}")) else { panic!("it is a node") };
+        assert_eq!(node.copies().map(|peer| peer.id.as_str()).collect::<Vec<_>>(), ["f1", "r1"]);
+        assert_eq!(node.replicas().map(|peer| peer.id.as_str()).collect::<Vec<_>>(), ["r1"]);
     }
 
     #[test]

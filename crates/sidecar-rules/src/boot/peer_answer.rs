@@ -8,7 +8,7 @@ use topology::{ClusterNode, ClusterNodes};
 pub struct PeerAnswer {
     /// Who serves this node's slots now, when that is decided.
     pub successor: Option<Successor>,
-    /// What a replica of this node holds; `None` from any other node, and while it loads.
+    /// What a replica of this node holds, or one that still takes its slots for its own; `None` from any other node, and while it loads.
     pub copy: Option<Copy>,
 }
 
@@ -49,10 +49,16 @@ pub struct CopyState {
 
 impl PeerAnswer {
     pub fn of(past: &PastNode, view: &ClusterNodes, state: CopyState) -> Self {
-        let follows = view.myself().is_some_and(|peer| peer.primary.as_ref() == Some(&past.id));
-        let copy = (follows && !state.loading).then(|| Copy { keys: state.keys, followed: followed(state) });
+        let is_copy = view.myself().is_some_and(|peer| is_copy(past, peer));
+        let copy = (is_copy && !state.loading).then(|| Copy { keys: state.keys, followed: followed(state) });
         Self { successor: successor(past, view), copy }
     }
+}
+
+/// It follows this node, or has not heard yet that its slots went to this node.
+fn is_copy(past: &PastNode, peer: &ClusterNode) -> bool {
+    let claims = || past.slots.iter().any(|slot| peer.slots.contains(slot));
+    peer.primary.as_ref() == Some(&past.id) || claims()
 }
 
 /// Another node serves every slot of this one, under a later vote. A view that is merely old shows owners of lower epochs;
@@ -89,7 +95,14 @@ pub(super) mod tests {
     }
 
     fn successor_in(lines: &[&str]) -> Option<Successor> {
-        let peer = Peer { id: "r1".into(), address: None, hostname: None, replica_of_mine: true, unlisted: false };
+        let peer = Peer {
+            id: "r1".into(),
+            address: None,
+            hostname: None,
+            replica_of_mine: true,
+            former_primary: false,
+            unlisted: false,
+        };
         let past = PastNode { peers: vec![peer], ..past() };
         successor(&past, &ClusterNodes::parse(&lines.join("\n")).unwrap())
     }

@@ -1,6 +1,6 @@
 //! Forget: nodes that are gone for good leave this node's view.
 
-use super::{Objection, myself};
+use super::{Objection, Presence, myself};
 use topology::{ClusterNode, ClusterNodes, NodeId};
 
 /// Those of the nodes that this node still knows.
@@ -11,21 +11,20 @@ pub fn known<'a>(nodes: &'a ClusterNodes, ids: &[NodeId]) -> Result<Vec<&'a Clus
     Ok(ids.iter().filter_map(|id| nodes.find(id)).collect())
 }
 
-/// `answers`: the node itself answers at its address.
-pub fn check(nodes: &ClusterNodes, node: &ClusterNode, answers: bool) -> Result<(), Objection> {
+/// `presence`: what was found out about the node.
+pub fn check(nodes: &ClusterNodes, node: &ClusterNode, presence: &Presence) -> Result<(), Objection> {
     let myself = myself(nodes)?;
-    let objection = if node.id == myself.id {
-        "is this node itself"
+    let owned = if node.id == myself.id {
+        Some("is this node itself")
     } else if myself.primary.as_ref() == Some(&node.id) {
-        "is the primary of this node"
+        Some("is the primary of this node")
     } else if !node.slots.is_empty() {
-        "serves slots"
-    } else if answers {
-        "answers"
+        Some("serves slots")
     } else {
-        return Ok(());
+        None
     };
-    Err(Objection::unsafe_because(format!("{} {objection}", node.id)))
+    let objection = owned.map(|reason| format!("{} {reason}", node.id)).or_else(|| presence.objection(node));
+    objection.map_or(Ok(()), |reason| Err(Objection::unsafe_because(reason)))
 }
 
 #[cfg(test)]
@@ -45,9 +44,21 @@ mod tests {
     #[test]
     fn a_node_does_not_forget_itself_its_primary_one_that_serves_slots_or_one_that_answers() {
         let nodes = nodes();
-        let allowed = |id: &str, answers| check(&nodes, nodes.find(&id.into()).unwrap(), answers).is_ok();
-        assert_eq!(["me", "p", "o", "x"].map(|id| allowed(id, false)), [false, false, false, true]);
-        assert!(!allowed("x", true));
+        let allowed = |id: &str, presence| check(&nodes, nodes.find(&id.into()).unwrap(), presence).is_ok();
+        assert_eq!(["me", "p", "o", "x"].map(|id| allowed(id, &Presence::Gone)), [false, false, false, true]);
+        assert!(!allowed("x", &Presence::Serves(nodes.clone())));
+    }
+
+    #[test]
+    fn a_node_that_is_there_or_out_of_reach_is_not_forgotten_before_the_majority_says_that_it_failed() {
+        let failed = nodes();
+        let doubted =
+            ClusterNodes::parse("me :0@0 myself,master - 0 0 1 connected\nx :0@0 slave,fail? o 0 0 1 connected\n");
+        let doubted = doubted.unwrap();
+        let allowed = |nodes: &ClusterNodes, presence| check(nodes, nodes.find(&"x".into()).unwrap(), presence).is_ok();
+        let there = Presence::There("no answer".into());
+        assert!(!allowed(&failed, &there) && !allowed(&doubted, &there));
+        assert!(allowed(&failed, &Presence::OutOfReach) && !allowed(&doubted, &Presence::OutOfReach));
     }
 
     #[test]

@@ -5,8 +5,11 @@ pub mod add_slots;
 pub mod failover;
 pub mod forget;
 pub mod meet;
+mod presence;
 pub mod replicate;
 pub mod set_config_epoch;
+
+pub use presence::Presence;
 
 use topology::{ClusterNode, ClusterNodes};
 

@@ -10,16 +10,18 @@ use super::{
     nodes_conf,
     set_aside::set_aside,
     shard_ids, status,
-    stop_note::StopNote,
+    stop_note::{StopNote, StopNotes},
 };
-use crate::{process::ProcessWatch, state::Shared};
+use crate::{process::ProcessWatch, state::Shared, volume};
 use api::valkey_version::ValkeyVersion;
 use link::{client::Notice, contract::Boot};
 use sidecar_rules::boot::{Decision, Facts, Start, decide};
 use std::{
     collections::BTreeMap,
-    path::PathBuf,
-    time::{Duration, Instant},
+    io,
+    path::{Path, PathBuf},
+    pin::pin,
+    time::{Duration, Instant, SystemTime},
 };
 use tokio::time::sleep;
 
@@ -31,6 +33,8 @@ const EAGER_FOR: Duration = Duration::from_secs(30);
 const STARTING: Duration = Duration::from_secs(5);
 /// While Valkey runs.
 const CALM: Duration = Duration::from_secs(1);
+/// For the note of the last stop to be taken away while a Valkey waits.
+const NOTE_DEADLINE: Duration = Duration::from_secs(5);
 /// Not a parameter of Valkey: it ends with an error instead of starting.
 const DISMISSAL: &str = "this-server-does-not-start-now\n";
 
@@ -46,6 +50,7 @@ pub struct BootGuard {
     pub gate: Gate,
     pub shared: Shared,
     pub process: ProcessWatch,
+    pub notes: StopNotes,
     /// How long the cluster gets to vote for another primary.
     pub patience: Duration,
     /// Of the Valkey beside it, if the pod says.
@@ -63,17 +68,45 @@ enum Passage {
     Through,
 }
 
+/// What is known of the start that is awaited.
+struct Awaited {
+    began: Instant,
+    /// When the process before it was seen to end.
+    ended: Option<SystemTime>,
+    disk: DiskFacts,
+    inquiry: Option<Inquiry>,
+    /// When a Valkey was last let through.
+    passed: Option<Instant>,
+    /// What nodes.conf has been prepared for since it was read.
+    prepared: Prepared,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Prepared {
+    mended: bool,
+    conceded: bool,
+}
+
+impl Awaited {
+    /// One that was let through a moment ago may own nodes.conf by now.
+    fn starting(&self) -> bool {
+        self.passed.is_some_and(|passed| passed.elapsed() <= STARTING)
+    }
+}
+
 impl BootGuard {
     pub async fn run(self) {
         let mut states = self.process.states();
         // Before the first check, a Valkey that runs already would be taken for one that is down.
         let _ = states.wait_for(|state| state.checked).await;
+        let mut ended = None;
         loop {
             self.gate.begin();
             self.shared.ask_for_review();
-            self.until_alive().await;
+            self.until_alive(ended).await;
             self.runs();
             self.while_alive().await;
+            ended = Some(SystemTime::now());
         }
     }
 
@@ -92,35 +125,17 @@ impl BootGuard {
         }
     }
 
-    async fn until_alive(&self) {
+    async fn until_alive(&self, ended: Option<SystemTime>) {
         let began = Instant::now();
-        let mut disk = self.disk();
-        let mut inquiry = None;
-        let mut passed: Option<Instant> = None;
+        self.note(fifo::ensure(&self.paths.fifo));
+        if let Err(error) = self.notes.complete().await {
+            self.errors.log(&error);
+        }
+        let disk = self.disk().await;
+        let mut awaited = Awaited { began, ended, disk, inquiry: None, passed: None, prepared: Prepared::default() };
         while !self.process.alive() {
             self.note(fifo::ensure(&self.paths.fifo));
-            let decision = decide(&self.facts(&disk, inquiry.as_ref(), began));
-            let starting = passed.is_some_and(|passed| passed.elapsed() <= STARTING);
-            if !starting {
-                self.publish(status::boot(&disk, &decision));
-            }
-            match decision {
-                Decision::Open { start, concede, .. } => {
-                    let passage = self.let_through(start, concede, starting);
-                    if passage != Passage::Closed {
-                        disk = self.disk();
-                        // What was answered is about the epoch that it may have given up since.
-                        inquiry = None;
-                    }
-                    if passage == Passage::Through {
-                        passed = Some(Instant::now());
-                    }
-                }
-                Decision::Wait { .. } => {
-                    self.dismiss_if_asked();
-                    inquiry = inquiry.or_else(|| disk.past.node().cloned().map(Inquiry::start));
-                }
-            }
+            self.step(&mut awaited).await;
             tokio::select! {
                 () = self.gate.changed() => {}
                 () = sleep(if began.elapsed() < EAGER_FOR { EAGER } else { PATIENT }) => {}
@@ -128,11 +143,52 @@ impl BootGuard {
         }
     }
 
-    /// What is on the disk, and who followed this node when it was last seen, whatever others made it forget.
-    fn disk(&self) -> DiskFacts {
-        let mut disk = DiskFacts::read(&self.paths.data_dir);
-        disk.past.remember(&self.process.now().attached);
-        disk
+    async fn step(&self, awaited: &mut Awaited) {
+        let decision = decide(&self.facts(awaited));
+        if !awaited.starting() {
+            self.publish(status::boot(&awaited.disk, &decision));
+        }
+        match decision {
+            Decision::Open { start, concede, .. } => {
+                let passage = self.let_through(start, concede, awaited).await;
+                if passage == Passage::Through {
+                    awaited.passed = Some(Instant::now());
+                }
+                if passage != Passage::Closed {
+                    // What was answered is about the epoch that it may have given up since.
+                    (awaited.disk, awaited.inquiry) = (self.disk().await, None);
+                    awaited.prepared = Prepared::default();
+                }
+            }
+            Decision::Wait { .. } => {
+                self.dismiss_if_asked();
+                let node = || awaited.disk.past.node().cloned();
+                awaited.inquiry = awaited.inquiry.take().or_else(|| node().map(Inquiry::start));
+            }
+        }
+    }
+
+    /// What is on the disk, and who followed this node when it was last seen, whatever others made it forget. A pod that stops while
+    /// its volume hangs does not wait for that.
+    async fn disk(&self) -> DiskFacts {
+        loop {
+            let folder = self.paths.data_dir.clone();
+            let mut reading = pin!(volume::work(move || DiskFacts::read(&folder)));
+            let read = loop {
+                tokio::select! {
+                    read = &mut reading => break read,
+                    () = self.gate.changed() => self.dismiss_if_asked(),
+                }
+            };
+            match read {
+                Ok(mut disk) => {
+                    disk.past.remember(&self.process.attached().borrow());
+                    return disk;
+                }
+                Err(error) => self.errors.log(&error),
+            }
+            sleep(PATIENT).await;
+        }
     }
 
     /// Nothing waits at the gate any more, whatever was last published.
@@ -143,40 +199,67 @@ impl BootGuard {
         }
     }
 
-    fn facts(&self, disk: &DiskFacts, inquiry: Option<&Inquiry>, began: Instant) -> Facts {
+    fn facts(&self, awaited: &Awaited) -> Facts {
+        let (disk, inquiry) = (&awaited.disk, awaited.inquiry.as_ref());
         Facts {
             past: disk.past.clone(),
             data: disk.data,
-            snapshot_written: disk.snapshot_written,
+            complete_until: disk.complete_until,
+            ended: awaited.ended.or(disk.last_write),
             clean_stop: disk.clean_stop,
             answers: inquiry.map_or_else(BTreeMap::new, Inquiry::answers),
             asked: inquiry.map_or(Duration::ZERO, Inquiry::asked),
             ordered: self.gate.requests().ordered,
-            waited: began.elapsed(),
+            waited: awaited.began.elapsed(),
             patience: self.patience,
         }
     }
 
-    /// `starting`: one that was let through a moment ago may own nodes.conf by now.
-    fn let_through(&self, start: Start, concede: bool, starting: bool) -> Passage {
+    async fn let_through(&self, start: Start, concede: bool, awaited: &mut Awaited) -> Passage {
+        let starting = awaited.starting();
         if !self.gate.requests().conf_is_current || (starting && (concede || start == Start::Fresh)) {
             return Passage::Closed;
         }
         if start == Start::Fresh {
-            return self.start_afresh();
+            return self.start_afresh().await;
         }
-        if concede && let Err(error) = nodes_conf::concede(&self.paths.data_dir) {
-            self.errors.log(&error);
-            return Passage::Closed;
+        // Meanwhile an order may have been taken back: it is decided again before anybody is let through.
+        match self.prepare(concede, awaited).await {
+            true => Passage::Closed,
+            false => self.serve(awaited.disk.has_note).await,
         }
-        if !starting {
-            self.mend_shard_ids();
-        }
-        self.serve()
     }
 
-    fn serve(&self) -> Passage {
-        match self.serve_without_note() {
+    /// True when nodes.conf had to be changed first.
+    async fn prepare(&self, concede: bool, awaited: &mut Awaited) -> bool {
+        let starting = awaited.starting();
+        if concede && !awaited.prepared.conceded {
+            match self.on_volume(nodes_conf::concede).await {
+                Ok(()) => awaited.prepared.conceded = true,
+                Err(error) => self.errors.log(&error),
+            }
+            return true;
+        }
+        if starting || awaited.prepared.mended || !self.needs_mending() {
+            return false;
+        }
+        self.mend_shard_ids().await;
+        awaited.prepared.mended = true;
+        true
+    }
+
+    /// Work on the data folder, away from the thread that answers probes.
+    async fn on_volume<T, E>(&self, task: impl FnOnce(&Path) -> Result<T, E> + Send + 'static) -> io::Result<T>
+    where
+        T: Send + 'static,
+        E: Into<Box<dyn std::error::Error + Send + Sync>> + Send + 'static,
+    {
+        let folder = self.paths.data_dir.clone();
+        volume::work(move || task(&folder)).await?.map_err(io::Error::other)
+    }
+
+    async fn serve(&self, has_note: bool) -> Passage {
+        match self.serve_without_note(has_note).await {
             Ok(Served::Read) => {
                 tracing::info!("Valkey got its configuration");
                 self.gate.served();
@@ -192,12 +275,15 @@ impl BootGuard {
 
     /// The note is about the stop before this start: left there, it would make a later crash look like a stop in order. It is
     /// kept as long as no Valkey starts, for the pod that stopped is still here when its Valkey has gone.
-    fn serve_without_note(&self) -> Result<Served, FifoError> {
-        if !StopNote::is_there(&self.paths.data_dir) {
+    async fn serve_without_note(&self, has_note: bool) -> Result<Served, FifoError> {
+        if !has_note {
             return fifo::serve(&self.paths.fifo, &self.line());
         }
         let Some(reader) = fifo::reader(&self.paths.fifo)? else { return Ok(Served::NoReader) };
-        match StopNote::remove(&self.paths.data_dir) {
+        // The reader waits meanwhile, and would read nothing at all if this process ended: not for long.
+        let folder = self.paths.data_dir.clone();
+        let removed = volume::work_within(NOTE_DEADLINE, move || StopNote::remove(&folder).map_err(io::Error::other));
+        match removed.await.flatten() {
             Ok(()) => reader.send(&self.line()),
             Err(error) => {
                 self.errors.log(&error);
@@ -207,12 +293,13 @@ impl BootGuard {
     }
 
     /// Valkey 8 does not start with what it wrote itself in the first moments of a cluster.
-    fn mend_shard_ids(&self) {
+    fn needs_mending(&self) -> bool {
         let asked_for = self.shared.settings().borrow().as_ref().map(|settings| settings.valkey_version);
-        if self.version.or(asked_for).is_none_or(|version| version.at_least(9, 0)) {
-            return;
-        }
-        match shard_ids::mend(&self.paths.data_dir) {
+        self.version.or(asked_for).is_some_and(|version| !version.at_least(9, 0))
+    }
+
+    async fn mend_shard_ids(&self) {
+        match self.on_volume(shard_ids::mend).await {
             Ok(true) => tracing::warn!("nodes.conf named two shards for one pair of primary and replica; mended"),
             Ok(false) => {}
             Err(error) => self.errors.log(&error),
@@ -220,8 +307,8 @@ impl BootGuard {
     }
 
     /// Without a past the gate opens by itself, once the configuration has been rendered for an empty folder.
-    fn start_afresh(&self) -> Passage {
-        match set_aside(&self.paths.data_dir) {
+    async fn start_afresh(&self) -> Passage {
+        match self.on_volume(set_aside).await {
             Ok(folder) => {
                 tracing::warn!(?folder, "this node starts afresh; what it had is set aside");
                 self.gate.served();

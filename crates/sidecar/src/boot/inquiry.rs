@@ -19,6 +19,8 @@ use valkey::{Address, CallError, Connection, Info};
 
 const BETWEEN_ROUNDS: Duration = Duration::from_millis(250);
 const ONE_PEER: Duration = Duration::from_secs(1);
+/// Of the address a peer had over its name.
+const HEAD_START: Duration = Duration::from_millis(100);
 /// One that knows is enough; a large cluster is not asked as a whole. All replicas of this node are.
 const OTHERS_AT_ONCE: usize = 8;
 
@@ -67,14 +69,13 @@ async fn ask_for_ever(past: Arc<PastNode>, answers: Arc<Mutex<BTreeMap<NodeId, P
     }
 }
 
-/// All replicas, and of the others a few, different ones in each round.
+/// All that may hold a copy, and of the others a few, different ones in each round.
 fn chosen(past: &PastNode, round: usize) -> Vec<Peer> {
-    let (mut replicas, others): (Vec<Peer>, Vec<Peer>) =
-        past.peers.iter().cloned().partition(|peer| peer.replica_of_mine);
+    let (mut copies, others): (Vec<Peer>, Vec<Peer>) = past.peers.iter().cloned().partition(Peer::may_hold_copy);
     let start = round.saturating_mul(OTHERS_AT_ONCE).checked_rem(others.len()).unwrap_or_default();
     let count = others.len().min(OTHERS_AT_ONCE);
-    replicas.extend(others.into_iter().cycle().skip(start).take(count));
-    replicas
+    copies.extend(others.into_iter().cycle().skip(start).take(count));
+    copies
 }
 
 async fn ask(past: Arc<PastNode>, peer: Peer) -> (NodeId, Option<PeerAnswer>) {
@@ -83,13 +84,22 @@ async fn ask(past: Arc<PastNode>, peer: Peer) -> (NodeId, Option<PeerAnswer>) {
     (peer.id, answer)
 }
 
-/// Where it was, and where its name leads now: a pod that was restarted has another address.
+/// Where it was, and where its name leads now: a pod that was restarted has another address, and its old one says nothing at all.
 async fn find_and_ask(past: &PastNode, peer: &Peer) -> Option<PeerAnswer> {
-    if let Some(address) = peer.address
-        && let Ok(Some(answer)) = ask_at(past, peer, address).await
-    {
-        return Some(answer);
+    tokio::select! {
+        Some(answer) = ask_where_it_was(past, peer) => Some(answer),
+        Some(answer) = ask_at_its_name(past, peer) => Some(answer),
+        else => None,
     }
+}
+
+async fn ask_where_it_was(past: &PastNode, peer: &Peer) -> Option<PeerAnswer> {
+    ask_at(past, peer, peer.address?).await.ok().flatten()
+}
+
+async fn ask_at_its_name(past: &PastNode, peer: &Peer) -> Option<PeerAnswer> {
+    // Most are where they were, and names are not free.
+    sleep(HEAD_START).await;
     for address in resolved(peer).await.unwrap_or_default() {
         if let Ok(Some(answer)) = ask_at(past, peer, address).await {
             return Some(answer);
@@ -112,18 +122,16 @@ async fn ask_at(past: &PastNode, peer: &Peer, address: SocketAddr) -> Result<Opt
     if !view.myself().is_some_and(|node| past.is_peer(peer, node)) {
         return Ok(None);
     }
-    let info = connection.info(&["replication", "persistence"]).await?;
-    let now = SystemTime::now();
-    let keys = connection.database_size().await?;
-    Ok(Some(PeerAnswer::of(past, &view, copy_state(&info, keys, now))))
+    let info = connection.info(&["replication", "persistence", "keyspace"]).await?;
+    Ok(Some(PeerAnswer::of(past, &view, copy_state(&info, SystemTime::now()))))
 }
 
-fn copy_state(info: &Info, keys: u64, now: SystemTime) -> CopyState {
+fn copy_state(info: &Info, now: SystemTime) -> CopyState {
     // -1 until the first link of this run was lost; of the other's clock only the difference is used.
     let lost = info.number("master_link_down_since_seconds").map(Duration::from_secs);
     CopyState {
         loading: info.flag("loading"),
-        keys,
+        keys: info.keys(),
         link_up: info.text("master_link_status") == Some("up"),
         link_lost: lost.and_then(|ago| now.checked_sub(ago)),
     }
@@ -133,6 +141,7 @@ fn copy_state(info: &Info, keys: u64, now: SystemTime) -> CopyState {
 mod tests {
     use super::*;
     use topology::{Role, SlotSet};
+    use valkey::testing::{BOTH_VERSIONS, TestServer};
 
     fn past(peers: Vec<Peer>) -> PastNode {
         let (role, slots) = (Role::Primary, SlotSet::default());
@@ -142,7 +151,7 @@ mod tests {
     #[test]
     fn a_replica_without_a_link_tells_when_it_was_lost_if_it_had_one() {
         let now = SystemTime::now();
-        let of = |info: &str| copy_state(&Info::parse(info), 5, now);
+        let of = |info: &str| copy_state(&Info::parse(&format!("{info}\ndb0:keys=2,expires=0\ndb7:keys=3\n")), now);
         let down = "role:slave\nmaster_link_status:down\nmaster_link_down_since_seconds:";
         let expected = CopyState { loading: false, keys: 5, link_up: false, link_lost: None };
         assert_eq!(of(&format!("{down}-1")), expected);
@@ -152,13 +161,32 @@ mod tests {
         assert_eq!(of(&format!("{down}2")), CopyState { link_lost: lost, ..expected });
     }
 
+    /// An address of a pod that is gone takes no connection and refuses none; here it takes them and says nothing.
+    #[tokio::test]
+    async fn a_peer_that_left_its_address_is_found_by_its_name_in_the_same_second() {
+        for version in BOTH_VERSIONS {
+            let server = TestServer::start(version, &["--cluster-enabled", "yes", "--bind", "127.0.0.1"]).unwrap();
+            let silent = std::net::TcpListener::bind(("127.0.0.9", server.port)).unwrap();
+            let id = server.connect().await.unwrap().cluster_my_id().await.unwrap();
+            let (address, hostname) = (silent.local_addr().ok(), Some("localhost".to_owned()));
+            let (replica_of_mine, former_primary, unlisted) = (true, false, false);
+            let peer = Peer { id, address, hostname, replica_of_mine, former_primary, unlisted };
+            let past = Arc::new(past(vec![peer.clone()]));
+            let mut rounds = 0..60;
+            while ask(past.clone(), peer.clone()).await.1.is_none() {
+                assert!(rounds.next().is_some(), "{version:?}: never found");
+            }
+        }
+    }
+
     #[test]
-    fn all_replicas_are_asked_each_time_and_everybody_else_in_turn() {
+    fn all_copies_are_asked_each_time_and_everybody_else_in_turn() {
         let peer = |index: usize| Peer {
             id: NodeId::new(index.to_string()),
             address: None,
             hostname: None,
-            replica_of_mine: index < 2,
+            replica_of_mine: index == 0,
+            former_primary: index == 1,
             unlisted: false,
         };
         let past = past((0..30).map(peer).collect());
@@ -166,7 +194,7 @@ mod tests {
         for round in 0..4 {
             let asked = chosen(&past, round);
             assert_eq!(asked.len(), 2 + OTHERS_AT_ONCE);
-            assert!(asked.iter().filter(|peer| peer.replica_of_mine).count() == 2);
+            assert!(asked.iter().filter(|peer| peer.may_hold_copy()).count() == 2);
             met.extend(asked.into_iter().map(|peer| peer.id));
         }
         assert_eq!(met.len(), 30);

@@ -22,7 +22,7 @@ pub(super) fn boot(facts: &DiskFacts, decision: &Decision) -> Boot {
         owned_slots: node.is_some_and(|node| !node.slots.is_empty()),
         known_replicas: node
             .into_iter()
-            .flat_map(|node| node.replicas())
+            .flat_map(|node| node.copies())
             .filter(|peer| !peer.unlisted)
             .map(|peer| peer.id.to_string())
             .collect(),

@@ -1,12 +1,17 @@
 //! The note a node leaves on its volume when it is asked to stop in order, and what it is worth at the next start. IO.
 
-use crate::durable_file::{self, WriteFile};
+use crate::{
+    durable_file::{self, WriteFile},
+    volume,
+};
 use serde::{Deserialize, Serialize};
 use std::{
     fs, io,
-    path::Path,
+    path::{Path, PathBuf},
+    sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
+use tokio::sync::Mutex;
 
 const FILE: &str = "sidecar-stop.json";
 /// Longer than a pod's grace period, after which the kubelet kills it.
@@ -17,6 +22,9 @@ pub const LONGEST_STOP: Duration = Duration::from_secs(360);
 pub struct StopNote {
     pub node_id: String,
     pub asked_unix_milliseconds: u64,
+    /// Valkey went through its own shutdown after that, which writes everything first. One that was killed did not.
+    #[serde(default)]
+    pub ended: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -26,7 +34,8 @@ pub struct RemoveNote(#[source] io::Error);
 impl StopNote {
     pub fn now(node_id: String) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self { node_id, asked_unix_milliseconds: u64::try_from(now.as_millis()).unwrap_or_default() }
+        let asked_unix_milliseconds = u64::try_from(now.as_millis()).unwrap_or_default();
+        Self { node_id, asked_unix_milliseconds, ended: false }
     }
 
     pub fn write(&self, data_dir: &Path) -> Result<(), WriteFile> {
@@ -49,7 +58,7 @@ impl StopNote {
 
     /// Valkey runs, long after it was asked to stop: the stop was called off, or somebody only tried the hook. What it saves from
     /// now on is not saved by a stop.
-    pub fn remove_if_outlived(data_dir: &Path) {
+    fn remove_if_outlived(data_dir: &Path) {
         let outlived = |note: Self| note.asked().elapsed().is_ok_and(|age| age > LONGEST_STOP);
         if Self::read(data_dir).is_some_and(outlived) {
             tracing::warn!("Valkey was asked to stop and did not; its next end is not taken for a stop in order");
@@ -61,6 +70,52 @@ impl StopNote {
 
     pub fn asked(&self) -> SystemTime {
         UNIX_EPOCH + Duration::from_millis(self.asked_unix_milliseconds)
+    }
+}
+
+/// The notes of this pod's Valkey, for those who see it being asked to stop and those who see it end. Only the sidecar that saw
+/// both says that a stop was one in order.
+#[derive(Clone, Debug)]
+pub struct StopNotes {
+    socket: PathBuf,
+    data_dir: PathBuf,
+    /// Left and not completed yet.
+    left: Arc<Mutex<Option<StopNote>>>,
+}
+
+impl StopNotes {
+    pub fn new(socket: PathBuf, data_dir: PathBuf) -> Self {
+        Self { socket, data_dir, left: Arc::default() }
+    }
+
+    /// What is not written within the deadline may be written yet.
+    pub async fn leave(&self, node_id: String, deadline: Duration) -> io::Result<()> {
+        let (note, folder) = (StopNote::now(node_id), self.data_dir.clone());
+        *self.left.lock().await = Some(note.clone());
+        volume::work_within(deadline, move || note.write(&folder).map_err(io::Error::other)).await.flatten()
+    }
+
+    /// Called when nobody listens on Valkey's socket any more. Valkey takes the socket's file away at the very end of its own
+    /// shutdown; it is still there when the process was killed or crashed.
+    pub async fn complete(&self) -> io::Result<()> {
+        let mut left = self.left.lock().await;
+        let Some(note) = left.take() else { return Ok(()) };
+        if fs::symlink_metadata(&self.socket).is_ok() {
+            tracing::warn!(
+                "Valkey was asked to stop and was ended before it had: this is not taken for a stop in order"
+            );
+            return Ok(());
+        }
+        let (note, folder) = (StopNote { ended: true, ..note }, self.data_dir.clone());
+        // The lock is held meanwhile: who completes it too waits until it is written.
+        volume::work(move || note.write(&folder).map_err(io::Error::other)).await.flatten()
+    }
+
+    pub async fn withdraw_if_outlived(&self) {
+        let folder = self.data_dir.clone();
+        if volume::work(move || StopNote::remove_if_outlived(&folder)).await.is_ok() {
+            *self.left.lock().await = None;
+        }
     }
 }
 
@@ -79,5 +134,31 @@ mod tests {
         StopNote { asked_unix_milliseconds, ..note }.write(folder.path()).unwrap();
         StopNote::remove_if_outlived(folder.path());
         assert_eq!(StopNote::read(folder.path()), None);
+    }
+
+    #[tokio::test]
+    async fn a_stop_is_one_in_order_only_for_the_sidecar_that_saw_its_beginning_and_its_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("valkey.sock");
+        let ended = || StopNote::read(folder.path()).unwrap().ended;
+        let notes = StopNotes::new(socket.clone(), folder.path().to_owned());
+        fs::write(&socket, "").unwrap();
+        notes.leave("me".into(), LONGEST_STOP).await.unwrap();
+        notes.complete().await.unwrap();
+        assert!(!ended(), "the socket is left: it was killed");
+        fs::remove_file(&socket).unwrap();
+        notes.complete().await.unwrap();
+        assert!(!ended(), "what was once no stop in order does not become one");
+        notes.leave("me".into(), LONGEST_STOP).await.unwrap();
+        StopNotes::new(socket, folder.path().to_owned()).complete().await.unwrap();
+        assert!(!ended(), "in another pod there never was a socket");
+        notes.complete().await.unwrap();
+        assert!(ended());
+    }
+
+    #[test]
+    fn the_note_of_an_older_sidecar_says_nothing_of_the_end() {
+        let note: StopNote = serde_json::from_str(r#"{"nodeId":"me","askedUnixMilliseconds":1}"#).unwrap();
+        assert!(!note.ended);
     }
 }

@@ -5,24 +5,30 @@ use super::{
     neighbour,
 };
 use crate::voters;
-use link::contract::FailoverMode;
-use sidecar_rules::commands::{
-    Need,
-    failover::{self, Mode},
+use link::contract::{Failover, FailoverMode};
+use sidecar_rules::{
+    commands::{
+        Need, Presence,
+        failover::{self, Mode},
+        myself,
+    },
+    handover::FAILOVER_TIMEOUT,
 };
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 use tokio::time::{Instant, sleep};
-use topology::ClusterNodes;
-use valkey::{CallError, Connection};
+use topology::{ClusterNodes, Position};
+use valkey::{Address, CallError, Connection};
 
 const POLL: Duration = Duration::from_millis(5);
-/// Valkey gives a coordinated failover up after five seconds; to ask again earlier would hold clients back from the start.
-const ONE_COORDINATED_TRY: Duration = Duration::from_millis(5_300);
+const TIMEOUT: &str = "cluster-manual-failover-timeout";
+/// Until then Valkey has given a coordinated failover up; to ask again earlier would hold clients back from the start.
+const ONE_COORDINATED_TRY: Duration = FAILOVER_TIMEOUT.saturating_add(Duration::from_millis(300));
 /// Votes come within milliseconds. One that was denied, by a primary that is not sure of its own state for a moment, is asked for
 /// again only in a new election, and Valkey begins that when it is told to, or after five seconds.
 const ONE_FORCED_TRY: Duration = Duration::from_millis(500);
 
-pub async fn run(execution: &mut Execution<'_>, wanted: FailoverMode) -> Work {
+pub async fn run(execution: &mut Execution<'_>, ordered: &Failover) -> Work {
+    let wanted = ordered.mode();
     let nodes = execution.nodes().await?;
     if failover::need(&nodes)? == Need::Nothing {
         return Ok(false);
@@ -34,10 +40,13 @@ pub async fn run(execution: &mut Execution<'_>, wanted: FailoverMode) -> Work {
         FailoverMode::Unspecified => return Err(Stop::invalid("mode is not given: coordinated, force or takeover")),
     };
     check(&nodes, mode).await?;
+    take_in_the_rest(execution, ordered).await?;
+    let address = Address::Unix(execution.context.socket.clone());
+    let candidate = voters::Candidate { id: myself(&nodes)?.id.clone(), address };
     let mut first = true;
     loop {
         if mode != Mode::Takeover {
-            voters::wait_until_able(&nodes, patience(mode), execution.until).await;
+            voters::wait_until_able(&nodes, candidate.clone(), patience(mode), execution.until).await;
         }
         ask(&mut execution.connect().await?, mode).await?;
         if first {
@@ -52,6 +61,22 @@ pub async fn run(execution: &mut Execution<'_>, wanted: FailoverMode) -> Work {
         }
         // The primary may be back since the last try, and have acknowledged writes.
         check(&execution.nodes().await?, mode).await?;
+    }
+}
+
+/// Compared here and not before, because what the operator knows of this node was true at its last word.
+async fn take_in_the_rest(execution: &mut Execution<'_>, ordered: &Failover) -> Result<(), Stop> {
+    let Some(link::contract::Position { replication_id, offset }) = ordered.at_least.clone() else { return Ok(()) };
+    let needed = Position { replication_id, offset };
+    loop {
+        let server = execution.observe().await?;
+        if failover::has_all(&server.position(), &needed, server.primary_link_up())? {
+            return Ok(());
+        }
+        if execution.left().is_zero() {
+            return Err(Stop::Late("what the primary sent before its end has not all come in".into()));
+        }
+        sleep(POLL).await;
     }
 }
 
@@ -71,18 +96,23 @@ fn one_try(mode: Mode) -> Duration {
 }
 
 async fn check(nodes: &ClusterNodes, mode: Mode) -> Result<(), Stop> {
-    let answer = match failover::primary_to_ask(nodes, mode) {
-        Some(primary) => neighbour::answering(primary).await,
-        None => None,
+    let presence = match failover::primary_to_ask(nodes, mode) {
+        Some(primary) => neighbour::presence(primary).await,
+        None => Presence::Gone,
     };
-    Ok(failover::check(nodes, mode, answer.as_ref())?)
+    Ok(failover::check(nodes, mode, &presence)?)
 }
 
 async fn ask(connection: &mut Connection, mode: Mode) -> Result<(), CallError> {
     match mode {
         Mode::Force => connection.cluster_failover_force().await,
         Mode::Takeover => connection.cluster_failover_takeover().await,
-        Mode::Coordinated => connection.cluster_failover().await,
+        Mode::Coordinated => {
+            // Not longer than the primary's: this node must not win after that one has let its clients go.
+            let timeout = BTreeMap::from([(TIMEOUT.to_owned(), FAILOVER_TIMEOUT.as_millis().to_string())]);
+            connection.config_set(&timeout).await?;
+            connection.cluster_failover().await
+        }
     }
 }
 

@@ -5,15 +5,19 @@ use super::{
     neighbour,
 };
 use link::contract;
-use sidecar_rules::commands::forget::{check, known};
-use topology::NodeId;
+use sidecar_rules::commands::{
+    Presence,
+    forget::{check, known},
+};
+use tokio::task::JoinHandle;
+use topology::{ClusterNode, NodeId};
 
 pub async fn run(execution: &mut Execution<'_>, forget: &contract::Forget) -> Work {
     let ids: Vec<NodeId> = forget.node_ids.iter().map(NodeId::new).collect();
     let nodes = execution.nodes().await?;
     let known = known(&nodes, &ids)?;
-    for node in &known {
-        check(&nodes, node, neighbour::answering(node).await.is_some())?;
+    for (node, presence) in known.iter().zip(presences(&known).await) {
+        check(&nodes, node, &presence)?;
     }
     let mut connection = execution.connect().await?;
     for node in &known {
@@ -29,4 +33,18 @@ pub async fn run(execution: &mut Execution<'_>, forget: &contract::Forget) -> Wo
     };
     execution.until("these nodes are forgotten", gone).await?;
     Ok(!known.is_empty())
+}
+
+/// All are asked at once: each that is out of reach costs its time.
+async fn presences(nodes: &[&ClusterNode]) -> Vec<Presence> {
+    let asked: Vec<_> = nodes.iter().map(|node| (*node).clone()).map(ask).collect();
+    let mut presences = Vec::new();
+    for asked in asked {
+        presences.push(asked.await.unwrap_or(Presence::OutOfReach));
+    }
+    presences
+}
+
+fn ask(node: ClusterNode) -> JoinHandle<Presence> {
+    tokio::spawn(async move { neighbour::presence(&node).await })
 }

@@ -48,7 +48,7 @@ async fn carry_out(execution: &mut Execution<'_>, action: &Action, view: &mut Op
         Action::AddSlots(add_slots) => add_slots::run(execution, add_slots).await,
         Action::SetConfigEpoch(wanted) => set_config_epoch::run(execution, wanted).await,
         Action::Replicate(replicate) => replicate::run(execution, replicate).await,
-        Action::Failover(failover) => failover::run(execution, failover.mode()).await,
+        Action::Failover(failover) => failover::run(execution, failover).await,
         Action::Forget(forget) => forget::run(execution, forget).await,
         Action::ApplySettings(wanted) => apply_settings::run(execution, &wanted.revision).await,
         Action::OpenGate(wanted) => open_gate::run(execution, wanted.start()).await,

@@ -10,6 +10,7 @@ use std::{
     fs, io,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
+    time::SystemTime,
 };
 
 const DIRECTORY: &str = "appendonlydir";
@@ -41,6 +42,12 @@ impl DataFolder {
 /// Changes whenever a snapshot has been finished: Valkey renames the new file over the old.
 pub fn snapshot_identity(data_dir: &Path) -> Option<u64> {
     fs::metadata(data_dir.join(DUMP)).ok().map(|data| data.ino())
+}
+
+/// When any of the append-only files was last written to.
+pub fn last_write(data_dir: &Path) -> Option<SystemTime> {
+    let files = fs::read_dir(data_dir.join(DIRECTORY)).ok()?;
+    files.filter_map(|file| file.ok()?.metadata().ok()?.modified().ok()).max()
 }
 
 /// Takes append-only files that are no longer written out of Valkey's sight. The rename is the decision; what is removed

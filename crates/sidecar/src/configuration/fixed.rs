@@ -5,6 +5,7 @@ use api::{
     node_settings::{NODE_TIMEOUT, NodeSettings},
     valkey_version::ValkeyVersion,
 };
+use sidecar_rules::handover::FAILOVER_TIMEOUT;
 
 pub type Pairs = Vec<(&'static str, String)>;
 
@@ -45,6 +46,11 @@ fn cluster(pod: &PodArguments, settings: &NodeSettings) -> Pairs {
         // Which pod backs which shard is the operator's to decide.
         ("cluster-allow-replica-migration", "no".into()),
         ("cluster-node-timeout", NODE_TIMEOUT.as_millis().to_string()),
+        // Valkey elects by itself only whose link was lost less than two node timeouts and a ping ago: see docs/boot.md.
+        ("cluster-replica-validity-factor", "1".into()),
+        ("repl-ping-replica-period", "1".into()),
+        // How long a hand-over may hold clients back.
+        ("cluster-manual-failover-timeout", FAILOVER_TIMEOUT.as_millis().to_string()),
         // A shard that is lost must not stop the others.
         ("cluster-require-full-coverage", "no".into()),
     ]

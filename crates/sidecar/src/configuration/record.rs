@@ -21,6 +21,8 @@ pub struct Record {
     pub started_with: BTreeMap<String, String>,
     /// The append-only files still there are older than dump.rdb.
     pub append_only_replaced: bool,
+    /// During which boot of its machine a server last ran here.
+    pub machine_boot: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -38,7 +38,7 @@ const TYPED: [&str; 8] = [
 ];
 
 /// Those of the fixed parameters that a running server lets its users change.
-const HELD: [&str; 9] = [
+const HELD: [&str; 12] = [
     "port",
     "protected-mode",
     "shutdown-on-sigterm",
@@ -46,8 +46,11 @@ const HELD: [&str; 9] = [
     "cluster-announce-hostname",
     "cluster-announce-human-nodename",
     "cluster-allow-replica-migration",
+    "cluster-manual-failover-timeout",
     "cluster-node-timeout",
+    "cluster-replica-validity-factor",
     "cluster-require-full-coverage",
+    "repl-ping-replica-period",
 ];
 
 impl Wanted {
@@ -149,8 +152,12 @@ pub(crate) mod tests {
 
     #[test]
     fn what_is_ours_or_unknown_is_ignored_with_a_reason() {
-        let wanted = wanted(&[("port", "1"), ("cluster-enabled", "no"), ("nosuch", "1")], "9.1");
-        assert_eq!(wanted.ignored.keys().collect::<Vec<_>>(), ["cluster-enabled", "nosuch", "port"]);
+        let wanted =
+            wanted(&[("port", "1"), ("cluster-enabled", "no"), ("nosuch", "1"), ("replica-priority", "0")], "9.1");
+        assert_eq!(
+            wanted.ignored.keys().collect::<Vec<_>>(),
+            ["cluster-enabled", "nosuch", "port", "replica-priority"]
+        );
         assert!(wanted.live.is_empty() && wanted.restart.is_empty());
     }
 

@@ -21,7 +21,17 @@ fn refusing(message: &str, info: &str) -> Observation {
 fn cluster(state_ok: bool, known_nodes: u64) -> Option<ClusterInfo> {
     let slots = if state_ok { 16384 } else { 10922 };
     let (size, current_epoch, my_epoch) = (3, 1, 1);
-    Some(ClusterInfo { state_ok, slots_assigned: slots, slots_ok: slots, known_nodes, size, current_epoch, my_epoch })
+    let failing_nodes = Some(0);
+    Some(ClusterInfo {
+        state_ok,
+        slots_assigned: slots,
+        slots_ok: slots,
+        known_nodes,
+        size,
+        current_epoch,
+        my_epoch,
+        failing_nodes,
+    })
 }
 
 fn condition(observation: &Observation) -> Condition {

@@ -57,7 +57,15 @@ impl Observation {
         }
         if self.info.as_ref().is_some_and(|info| info.flag("cluster_enabled")) {
             self.cluster = connection.cluster_info().await.ok();
+            self.count_failing(connection).await;
         }
+    }
+
+    /// What an 8.1 does not count itself. Nothing else tells that a replica is away, or back.
+    async fn count_failing(&mut self, connection: &mut Connection) {
+        let Some(cluster) = self.cluster.as_mut().filter(|cluster| cluster.failing_nodes.is_none()) else { return };
+        let Ok(nodes) = connection.cluster_nodes().await else { return };
+        cluster.failing_nodes = u64::try_from(nodes.0.iter().filter(|node| node.is_failing()).count()).ok();
     }
 }
 

@@ -4,7 +4,8 @@ use crate::{
     health::{condition::Kind, disk::Disk},
     state::State,
 };
-use link::contract::{Condition, NodeState, Revisions, Volume};
+use link::contract::{self, Condition, NodeState, Revisions, Volume};
+use topology::Position;
 
 /// What the contract has no word for stays unspecified: Valkey answers and does not serve.
 pub fn condition(kind: Kind) -> Condition {
@@ -44,6 +45,10 @@ pub fn refused(state: &State) -> Vec<String> {
     let parameters =
         state.refused.iter().map(|(name, refused)| format!("{name} {}: {}", refused.value, refused.reason));
     state.settings_problem.iter().cloned().chain(parameters).collect()
+}
+
+pub fn position(position: Position) -> contract::Position {
+    contract::Position { replication_id: position.replication_id, offset: position.offset }
 }
 
 pub fn volume(disk: Disk) -> Volume {

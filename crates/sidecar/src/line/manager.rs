@@ -2,7 +2,7 @@
 //! Without an operator, or without a certificate, it does not dial and the pod works alone.
 
 use super::{config::LineConfig, epoch_file::EpochFile, mounted_files::MountedFiles, node::LineNode};
-use crate::{arguments::RunArguments, state::Shared, volume};
+use crate::{arguments::RunArguments, process::ProcessWatch, state::Shared, volume};
 use api::node_settings::NodeSettings;
 use link::{
     Current, IdentitySource,
@@ -26,11 +26,12 @@ const ON_THE_WAY: usize = 4;
 pub struct LineManager {
     arguments: Arc<RunArguments>,
     shared: Shared,
+    process: ProcessWatch,
 }
 
 impl LineManager {
-    pub fn new(arguments: Arc<RunArguments>, shared: Shared) -> Self {
-        Self { arguments, shared }
+    pub fn new(arguments: Arc<RunArguments>, shared: Shared, process: ProcessWatch) -> Self {
+        Self { arguments, shared, process }
     }
 
     pub async fn run(self) {
@@ -117,7 +118,7 @@ impl LineManager {
         self.shared.lock().line.epoch = fence.highest();
         let (arguments, shared, sender) = (self.arguments.clone(), self.shared.clone(), config.sender.clone());
         let parts = LineParts {
-            node: Arc::new(LineNode { arguments, shared, sender }),
+            node: Arc::new(LineNode { arguments, shared, process: self.process.clone(), sender }),
             fence: Arc::new(fence),
             addresses: config.addresses.clone(),
             operator: config.operator.clone(),

@@ -4,10 +4,10 @@ use super::{
     heartbeat,
     server_state::{self, ServerState},
 };
-use crate::{arguments::RunArguments, command, health::observation, state::Shared};
+use crate::{arguments::RunArguments, command, health::observation, process::ProcessWatch, state::Shared};
 use link::{
     client::{Node, Order},
-    contract::{HeartbeatRequest, Sender, answer::Outcome},
+    contract::{Condition, HeartbeatRequest, Sender, answer::Outcome},
 };
 use std::{fs, io, sync::Arc};
 use valkey::{Address, CallError, Connection};
@@ -16,6 +16,7 @@ use zeroize::Zeroizing;
 pub struct LineNode {
     pub arguments: Arc<RunArguments>,
     pub shared: Shared,
+    pub process: ProcessWatch,
     pub sender: Sender,
 }
 
@@ -32,6 +33,8 @@ impl LineNode {
         let server = if kind.is_alive() { self.read_server().await.ok() } else { None };
         let condition = heartbeat::condition(kind);
         let node = server.as_ref().map_or_else(|| heartbeat::silent(condition), |server| server.node_state(condition));
+        // While it runs, this would be another word for what it says itself.
+        let last_position = self.process.position().filter(|_| condition == Condition::Down).map(heartbeat::position);
         let state = self.shared.lock();
         HeartbeatRequest {
             node: Some(node),
@@ -39,6 +42,7 @@ impl LineNode {
             revisions: Some(heartbeat::revisions(&state)),
             volume: observed.disk.map(heartbeat::volume),
             boot: state.boot.clone(),
+            last_position,
             ..HeartbeatRequest::default()
         }
     }

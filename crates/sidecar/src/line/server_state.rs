@@ -4,7 +4,7 @@
 use super::slots_digest::slots_digest;
 use crate::role::contract_role;
 use link::contract::{ClusterView, Condition, NodeState};
-use topology::{ClusterNode, ClusterNodes};
+use topology::{ClusterNode, ClusterNodes, Position};
 use valkey::{CallError, ClusterInfo, Connection, Info};
 
 const SECTIONS: [&str; 5] = ["server", "replication", "memory", "keyspace", "cluster"];
@@ -41,17 +41,26 @@ impl ServerState {
             valkey_version: text("valkey_version"),
             replication_offset: self.replication_offset(),
             primary_node_id: myself.and_then(|node| node.primary.as_ref()).map(ToString::to_string).unwrap_or_default(),
-            primary_link_up: self.info.text("master_link_status") == Some("up"),
+            primary_link_up: self.primary_link_up(),
             connected_replicas: small(number("connected_slaves")),
             used_memory_bytes: number("used_memory"),
             maximum_memory_bytes: number("maxmemory"),
-            keys: keys(&self.info),
+            keys: self.info.keys(),
             uptime_seconds: number("uptime_in_seconds"),
             run_id: text("run_id"),
             shard_id: self.shard_id.clone(),
             replication_id: text("master_replid"),
             primary_link_down_seconds: self.primary_link_down_seconds(),
         }
+    }
+
+    pub fn primary_link_up(&self) -> bool {
+        self.info.text("master_link_status") == Some("up")
+    }
+
+    pub fn position(&self) -> Position {
+        let replication_id = self.info.text("master_replid").unwrap_or_default().to_owned();
+        Position { replication_id, offset: self.replication_offset() }
     }
 
     fn primary_link_down_seconds(&self) -> Option<i64> {
@@ -77,7 +86,7 @@ impl ServerState {
             my_epoch: cluster.my_epoch,
             known_nodes: small(cluster.known_nodes),
             primaries: small(cluster.size),
-            failing_nodes: small(count(&|node| node.has_flag("fail") || node.has_flag("fail?")) as u64),
+            failing_nodes: small(count(&ClusterNode::is_failing) as u64),
             slots_assigned: small(cluster.slots_assigned),
             slots_mine: nodes.myself().map_or(0, |node| node.slots.count()),
             slots_digest: slots_digest(nodes),
@@ -87,13 +96,6 @@ impl ServerState {
 
 fn small(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
-}
-
-/// `db0:keys=3,expires=0,avg_ttl=0`, one line per database.
-fn keys(info: &Info) -> u64 {
-    let databases = (0..16).filter_map(|database| info.text(&format!("db{database}")));
-    let counts = databases.filter_map(|line| line.split(',').find_map(|pair| pair.strip_prefix("keys=")));
-    counts.filter_map(|count| count.parse::<u64>().ok()).sum()
 }
 
 #[cfg(test)]

@@ -84,6 +84,7 @@ impl ProcessMonitor {
         if let Some(role) = info.role() {
             self.process.set_role(role);
             self.process.set_attached(if role == Role::Primary { state::attached(info) } else { Vec::new() });
+            self.process.set_position(if role == Role::Primary { state::position(info) } else { None });
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, time::Instant};
 use tokio::sync::{broadcast, watch};
-use topology::Role;
+use topology::{Position, Role};
 use valkey::Info;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,8 +33,6 @@ pub struct ProcessState {
     pub silent: bool,
     /// Since when it is there, or is not.
     pub since: Instant,
-    /// Replicas that were attached to it when it last answered as a primary; kept when it is gone.
-    pub attached: Vec<SocketAddr>,
 }
 
 impl ProcessState {
@@ -48,6 +46,8 @@ impl ProcessState {
 pub struct ProcessWatch {
     state: watch::Sender<ProcessState>,
     events: broadcast::Sender<Event>,
+    attached: watch::Sender<Vec<SocketAddr>>,
+    position: watch::Sender<Option<Position>>,
 }
 
 /// More than can happen between two turns of a listener.
@@ -55,15 +55,13 @@ const EVENTS: usize = 64;
 
 impl Default for ProcessWatch {
     fn default() -> Self {
-        let state = ProcessState {
-            run_id: None,
-            role: None,
-            checked: false,
-            silent: false,
-            since: Instant::now(),
-            attached: Vec::new(),
-        };
-        Self { state: watch::Sender::new(state), events: broadcast::Sender::new(EVENTS) }
+        let state = ProcessState { run_id: None, role: None, checked: false, silent: false, since: Instant::now() };
+        Self {
+            state: watch::Sender::new(state),
+            events: broadcast::Sender::new(EVENTS),
+            attached: watch::Sender::default(),
+            position: watch::Sender::default(),
+        }
     }
 }
 
@@ -80,6 +78,16 @@ impl ProcessWatch {
         self.events.subscribe()
     }
 
+    /// Replicas that were attached to it when it last answered as a primary; kept when it is gone.
+    pub fn attached(&self) -> watch::Receiver<Vec<SocketAddr>> {
+        self.attached.subscribe()
+    }
+
+    /// How far it had come when it last answered as a primary; kept when it is gone.
+    pub fn position(&self) -> Option<Position> {
+        self.position.borrow().clone()
+    }
+
     pub fn states(&self) -> watch::Receiver<ProcessState> {
         self.state.subscribe()
     }
@@ -93,8 +101,9 @@ impl ProcessWatch {
             state.checked = true;
             state.run_id = Some(run_id.to_owned());
             state.since = Instant::now();
-            state.attached.clear();
         });
+        self.attached.send_replace(Vec::new());
+        self.position.send_replace(None);
         self.send(Event::Answers { run_id: run_id.to_owned() });
     }
 
@@ -118,12 +127,12 @@ impl ProcessWatch {
         }
     }
 
-    /// Wakes no listener: it counts only when the process is gone.
     pub(super) fn set_attached(&self, attached: Vec<SocketAddr>) {
-        self.state.send_if_modified(|state| {
-            state.attached = attached;
-            false
-        });
+        self.attached.send_if_modified(|now| std::mem::replace(now, attached) != *now);
+    }
+
+    pub(super) fn set_position(&self, position: Option<Position>) {
+        self.position.send_replace(position);
     }
 
     pub(super) fn silent(&self, silent: bool) {
@@ -145,6 +154,12 @@ impl ProcessWatch {
 pub(super) fn attached(info: &Info) -> Vec<SocketAddr> {
     let online = info.attached_replicas().into_iter().filter(|replica| replica.online);
     online.map(|replica| replica.address).collect()
+}
+
+/// How far a primary is in its history.
+pub(super) fn position(info: &Info) -> Option<Position> {
+    let (replication_id, offset) = (info.text("master_replid")?.to_owned(), info.number("master_repl_offset")?);
+    Some(Position { replication_id, offset })
 }
 
 #[cfg(test)]
@@ -198,9 +213,20 @@ mod tests {
             slave1:ip=10.0.0.3,port=6379,state=send_bulk,offset=0,lag=0\n";
         process.set_attached(attached(&Info::parse(info)));
         process.died();
-        assert_eq!(process.now().attached, ["10.0.0.2:6379".parse().unwrap()], "the other has nothing yet");
+        assert_eq!(*process.attached().borrow(), ["10.0.0.2:6379".parse().unwrap()], "the other has nothing yet");
         process.answers("b");
-        assert!(process.now().attached.is_empty());
+        assert!(process.attached().borrow().is_empty());
+    }
+
+    #[test]
+    fn how_far_a_primary_had_come_is_known_after_its_end_and_until_another_process_is_there() {
+        let process = ProcessWatch::default();
+        process.answers("a");
+        process.set_position(position(&Info::parse("role:master\nmaster_replid:h\nmaster_repl_offset:42\n")));
+        process.died();
+        assert_eq!(process.position(), Some(Position { replication_id: "h".into(), offset: 42 }));
+        process.answers("b");
+        assert_eq!(process.position(), None);
     }
 
     #[test]

@@ -1,7 +1,10 @@
 //! Six pods in three shards: pod n+3 replicates pod n.
 
 use crate::pod::{DEADLINE, Pod, eventually};
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 use valkey::{
     Connection,
     testing::{ServerVersion, TestServer},
@@ -70,13 +73,30 @@ impl Cluster {
         }
     }
 
-    pub async fn write(&self, shard: usize) {
+    pub async fn write_to_primary(&self, shard: usize) {
         let mut connection = self.pods[shard].connect().await;
         for index in 0..KEYS {
             connection.call(&["SET", &key(shard, index), "value"]).await.unwrap();
         }
+    }
+
+    pub async fn write(&self, shard: usize) {
+        self.write_to_primary(shard).await;
         let replica = &self.pods[shard + SHARDS];
         eventually("the replica has the keys", || async { keys(replica).await == KEYS }).await;
+    }
+
+    /// The replica of this shard cannot follow any more, as with a wrong password, and knows so for that many seconds.
+    pub async fn unlink(&self, shard: usize, seconds: u64) {
+        let replica = &self.pods[shard + SHARDS];
+        let wrong = BTreeMap::from([("primaryauth".to_owned(), "wrong".to_owned())]);
+        replica.connect().await.config_set(&wrong).await.unwrap();
+        self.pods[shard].connect().await.call(&["CLIENT", "KILL", "TYPE", "replica"]).await.unwrap();
+        eventually("the replica has not followed for a while", || async {
+            let info = replica.connect().await.info(&["replication"]).await.unwrap();
+            info.number("master_link_down_since_seconds").is_some_and(|down| down >= seconds)
+        })
+        .await;
     }
 
     pub async fn role(&self, pod: usize) -> Option<bool> {

@@ -4,11 +4,13 @@ use crate::{
     cluster::{Cluster, KEYS, SHARDS, keys, try_connect},
     pod::eventually,
 };
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 use valkey::testing::{BOTH_VERSIONS, ServerVersion};
 
 /// Of a gate with a patience of one second.
 const PATIENCE_AND_MORE: Duration = Duration::from_secs(3);
+/// More seconds than docs/boot.md says that a copy may be behind.
+const TOO_LONG: u64 = 12;
 const NOTHING_ON_DISK: [(&str, &str); 1] = [("save", "")];
 const JOURNAL: [(&str, &str); 3] = [("save", ""), ("appendonly", "yes"), ("appendfsync", "always")];
 
@@ -122,6 +124,64 @@ async fn a_primary_that_stopped_in_order_starts_at_once() {
     cluster.launch(0);
     eventually("it is back with its keys", || async { keys(&cluster.pods[0]).await == KEYS }).await;
     assert_eq!(cluster.pods[0].status()["boot"]["reason"], "it stopped in order with all its data");
+}
+
+/// The kubelet kills what has not ended within its grace period: what such a Valkey acknowledged last need not be on its disk.
+#[tokio::test]
+async fn a_primary_killed_after_it_was_asked_to_stop_has_not_stopped_in_order() {
+    for version in BOTH_VERSIONS {
+        let mut cluster = Cluster::form(version, &JOURNAL, &[]).await;
+        cluster.write(0).await;
+        // It stays the primary: nobody hands over to a replica that says it stops.
+        let stops = BTreeMap::from([("replica-priority".to_owned(), "0".to_owned())]);
+        cluster.pods[SHARDS].connect().await.config_set(&stops).await.unwrap();
+        assert_eq!(cluster.pods[0].get("/valkey/pre-stop").json()["outcome"], "no-replica-in-sync");
+        cluster.kill(0);
+        cluster.launch(0);
+        eventually("it waits at the gate", || async { waits(&cluster, 0) }).await;
+        assert_eq!(cluster.pods[0].status()["boot"]["cleanStop"], false);
+        cluster.wait_role(SHARDS, true).await;
+        cluster.wait_role(0, false).await;
+        cluster.wait_healthy().await;
+        assert_eq!([keys(&cluster.pods[0]).await, keys(&cluster.pods[SHARDS]).await], [KEYS; 2]);
+    }
+}
+
+/// Nobody took the writes since the link was lost but the primary itself, and they are on its disk.
+#[tokio::test]
+async fn an_intact_primary_is_back_before_a_copy_that_lacks_writes_is_elected() {
+    for version in BOTH_VERSIONS {
+        // Its patience does not end in this test: what opens the gate is what the replica answers.
+        let mut cluster = Cluster::form(version, &JOURNAL, &["--boot-patience", "600"]).await;
+        cluster.unlink(0, 3).await;
+        cluster.write_to_primary(0).await;
+        cluster.kill(0);
+        cluster.launch(0);
+        eventually("it runs again", || async { cluster.role(0).await.is_some() }).await;
+        assert_eq!(cluster.role(0).await, Some(true), "{version:?}: {}", cluster.logs());
+        // It tells its role while it still loads.
+        eventually("it has its keys", || async { keys(&cluster.pods[0]).await == KEYS }).await;
+        let reason = cluster.pods[0].status()["boot"]["reason"].to_string();
+        assert!(reason.contains("followed it to its end"), "{reason}");
+    }
+}
+
+/// No operator is there, and the primary stays away: it may come back with what the copy lacks.
+#[tokio::test]
+async fn a_copy_that_lost_its_primary_long_before_its_end_is_not_elected() {
+    for version in BOTH_VERSIONS {
+        let mut cluster = Cluster::form(version, &JOURNAL, &[]).await;
+        cluster.unlink(0, TOO_LONG).await;
+        cluster.write_to_primary(0).await;
+        cluster.kill(0);
+        let replica = &cluster.pods[SHARDS];
+        let held_back = || replica.server.as_ref().unwrap().log().contains("for longer than allowed");
+        eventually("the replica holds itself back, or is elected", || async {
+            held_back() || cluster.role(SHARDS).await == Some(true)
+        })
+        .await;
+        assert_eq!(cluster.role(SHARDS).await, Some(false), "{version:?}: {}", cluster.logs());
+    }
 }
 
 /// Slot migrations and colliding nodes raise their epoch without a vote. If nobody heard of it before the end, the vote for the

@@ -245,6 +245,21 @@ async fn a_primary_whose_heir_vanished_acknowledges_nothing_more() {
     }
 }
 
+/// Voters that do not know the replica would not hear it: nobody is held back for a try that cannot succeed.
+#[tokio::test]
+async fn a_hand_over_that_cannot_be_won_is_not_begun() {
+    let cluster = Cluster::form(ServerVersion::V8_1).await;
+    cluster.wait_for_voters().await;
+    let replica = cluster.replica.connect().await.unwrap().cluster_my_id().await.unwrap();
+    for voter in &cluster.others[..2] {
+        voter.connect().await.unwrap().cluster_forget(&replica).await.unwrap();
+    }
+    let answer = cluster.pod.get("/valkey/pre-stop");
+    assert_ne!(answer.json()["outcome"], "handed-over", "{}", answer.body);
+    let log = cluster.pod.server.as_ref().unwrap().log();
+    assert!(!log.contains("anual failover requested"), "{log}");
+}
+
 #[tokio::test]
 async fn a_hung_replica_costs_the_deadline() {
     let cluster = Cluster::form(ServerVersion::V9_1).await;

@@ -103,7 +103,8 @@ fn a_killed_valkey_is_reported_and_its_return_too() {
         let down = |beat: &contract::HeartbeatRequest| {
             beat.node.as_ref().is_some_and(|node| node.condition() == Condition::Down)
         };
-        pair.operator.wait_beat(&pair.pod, "a heartbeat of a dead node", down);
+        let dead = pair.operator.wait_beat(&pair.pod, "a heartbeat of a dead node", down);
+        assert!(dead.last_position.is_some_and(|last| last.replication_id.len() == 40), "it tells how far it had come");
         let before = pair.operator.beats();
         pair.pod.start_server();
         pair.pod.wait_for("another heartbeat of a ready node", |_| {

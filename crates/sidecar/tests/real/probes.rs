@@ -5,6 +5,7 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 use std::{
     fs,
     os::unix::fs::OpenOptionsExt,
+    path::Path,
     process::Command,
     thread,
     time::{Duration, Instant},
@@ -237,21 +238,43 @@ async fn a_volume_that_hangs_holds_up_no_probe() {
         assert!(Instant::now() < until, "the sidecar writes no record");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    mknodat(CWD, &record, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
-    // Opens only when the sidecar reads; and as long as it is held, the reader waits for more.
-    let not_waiting = i32::try_from(OFlags::NONBLOCK.bits()).unwrap();
-    let open = || fs::OpenOptions::new().write(true).custom_flags(not_waiting).open(&record);
-    let until = Instant::now() + DEADLINE;
-    let hanging = loop {
-        match open() {
-            Ok(file) => break file,
-            Err(error) => assert!(Instant::now() < until, "nobody reads the record: {error}"),
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    };
+    let hanging = hang(&record).await;
     for path in [STARTUP, LIVENESS] {
         let answer = pod.get(path);
         assert_eq!(answer.status, 200, "{path}: {}", answer.body);
     }
     drop(hanging);
+}
+
+/// Replaces the file by one that hangs as the volume it is on would. Returns when the sidecar waits for it, until it is dropped.
+async fn hang(file: &Path) -> fs::File {
+    mknodat(CWD, file, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+    // Opens only when the sidecar reads; and as long as it is held, the reader waits for more.
+    let not_waiting = i32::try_from(OFlags::NONBLOCK.bits()).unwrap();
+    let open = || fs::OpenOptions::new().write(true).custom_flags(not_waiting).open(file);
+    let until = Instant::now() + DEADLINE;
+    loop {
+        match open() {
+            Ok(file) => return file,
+            Err(error) => assert!(Instant::now() < until, "nobody reads {}: {error}", file.display()),
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_volume_that_hangs_when_valkey_has_ended_holds_up_no_probe() {
+    let mut pod = Pod::settled(ServerVersion::V9_1, &[]);
+    // Long enough for every part of the sidecar to have seen it run.
+    own_all_slots(&pod).await;
+    let nodes = pod.data.join("nodes.conf");
+    fs::remove_file(&nodes).unwrap();
+    let (hanging, _) = tokio::join!(hang(&nodes), async { pod.server().kill().unwrap() });
+    for path in [STARTUP, LIVENESS, "/healthz", "/status"] {
+        assert!(pod.get(path).status > 0, "{path}");
+    }
+    fs::remove_file(&nodes).unwrap();
+    drop(hanging);
+    pod.start_server();
+    pod.wait_settled();
 }

@@ -1,4 +1,4 @@
-//! Plain servers, each with its desk for commands; a cluster formed by the commands themselves.
+//! Plain servers, each with what carries out its commands; a cluster formed by the commands themselves.
 
 use crate::{
     command::{Context, execute},
@@ -7,8 +7,8 @@ use crate::{
 use link::{
     client::Order,
     contract::{
-        AddSlots, Done, Failover, FailoverMode, Forget, FullView, Meet, NodeAddress, ReadView, Refused, RefusedReason,
-        Replicate, SlotRange, answer::Outcome, command::Action,
+        AddSlots, Done, Failover, FailoverMode, Forget, FullView, Meet, NodeAddress, Position, ReadView, Refused,
+        RefusedReason, Replicate, SlotRange, answer::Outcome, command::Action,
     },
 };
 use std::time::{Duration, Instant};
@@ -133,7 +133,11 @@ pub fn replicate(id: &str) -> Action {
 }
 
 pub fn failover(mode: FailoverMode) -> Action {
-    Action::Failover(Failover { mode: mode.into() })
+    Action::Failover(Failover { mode: mode.into(), at_least: None })
+}
+
+pub fn failover_with(at_least: Position) -> Action {
+    Action::Failover(Failover { mode: FailoverMode::Force.into(), at_least: Some(at_least) })
 }
 
 pub fn forget(id: &str) -> Action {

@@ -1,6 +1,6 @@
-use super::cluster::{Node, eventually, failover, forget, formed};
-use link::contract::{FailoverMode, Role, answer::Outcome};
-use std::time::Duration;
+use super::cluster::{Node, eventually, failover, failover_with, forget, formed};
+use link::contract::{FailoverMode, Position, Role, answer::Outcome};
+use std::{collections::BTreeMap, time::Duration};
 use valkey::testing::BOTH_VERSIONS;
 
 /// A primary denies its vote in the first seconds of its life.
@@ -52,6 +52,32 @@ async fn after_a_kill_the_replica_is_promoted_by_force_and_the_dead_is_forgotten
     }
 }
 
+async fn position(node: &Node) -> Position {
+    let info = node.server.connect().await.unwrap().info(&["replication"]).await.unwrap();
+    Position {
+        replication_id: info.text("master_replid").unwrap().to_owned(),
+        offset: info.number("master_repl_offset").unwrap(),
+    }
+}
+
+#[tokio::test]
+async fn a_replica_that_has_less_than_its_primary_had_is_not_promoted_by_force() {
+    for version in BOTH_VERSIONS {
+        let mut nodes = formed(version).await;
+        wait_for_voters(&nodes).await;
+        let had = position(&nodes[0]).await;
+        nodes[0].server.kill().unwrap();
+        let more = Position { offset: had.offset + 1_000_000, ..had.clone() };
+        let refused = nodes[3].run_within(failover_with(more), Duration::from_secs(12)).await;
+        assert!(
+            matches!(&refused, Outcome::Refused(refused) if refused.detail.contains("may come back")),
+            "{refused:?}"
+        );
+        let done = nodes[3].done(failover_with(had)).await;
+        assert_eq!(done.node.unwrap().role(), Role::Primary);
+    }
+}
+
 /// How many nodes it sent a request for their vote to, in all elections.
 async fn asked_for_votes(node: &Node) -> u32 {
     let text = node.server.connect().await.unwrap().call(&["CLUSTER", "INFO"]).await.unwrap().into_text();
@@ -59,16 +85,47 @@ async fn asked_for_votes(node: &Node) -> u32 {
     line.map(|count| count.trim().parse().unwrap()).unwrap_or_default()
 }
 
+/// A server that does not listen refuses connections as one that is not there; the cluster bus stays as it is.
+async fn listen(node: &Node, listens: bool) {
+    let port: &str = &node.server.port.to_string();
+    let mut connection = node.server.connect().await.unwrap();
+    for (name, value) in [("cluster-announce-port", port), ("port", if listens { port } else { "0" })] {
+        connection.config_set(&BTreeMap::from([(name.to_owned(), value.to_owned())])).await.unwrap();
+    }
+}
+
+/// Whoever takes a connection may serve clients, whatever it says to us.
+#[tokio::test]
+async fn a_node_that_hangs_or_denies_an_answer_is_neither_overthrown_nor_forgotten() {
+    for version in BOTH_VERSIONS {
+        let nodes = formed(version).await;
+        let (denying, hanging) = (nodes[4].id().await, nodes[5].id().await);
+        for node in [&nodes[0], &nodes[4]] {
+            let password = BTreeMap::from([("requirepass".to_owned(), "secret".to_owned())]);
+            node.server.connect().await.unwrap().config_set(&password).await.unwrap();
+        }
+        nodes[3].is_unsafe(failover(FailoverMode::Force), "NOAUTH").await;
+        nodes[1].is_unsafe(forget(&denying), "NOAUTH").await;
+        for node in [&nodes[2], &nodes[5]] {
+            node.server.freeze().unwrap();
+        }
+        nodes[1].is_unsafe(forget(&hanging), "gave no answer").await;
+        nodes[5].server.thaw().unwrap();
+        nodes[5].is_unsafe(failover(FailoverMode::Force), "gave no answer").await;
+    }
+}
+
 #[tokio::test]
 async fn a_primary_that_is_back_before_the_vote_is_won_is_not_overthrown() {
     for version in BOTH_VERSIONS {
         let nodes = formed(version).await;
-        for frozen in &nodes[..3] {
+        for frozen in &nodes[1..3] {
             frozen.server.freeze().unwrap();
         }
+        listen(&nodes[0], false).await;
         let back = async {
             eventually("it asks for votes", async || asked_for_votes(&nodes[3]).await > 0).await;
-            nodes[0].server.thaw().unwrap();
+            listen(&nodes[0], true).await;
         };
         let forced = nodes[3].run_within(failover(FailoverMode::Force), Duration::from_secs(12));
         let (forced, ()) = tokio::join!(forced, back);

@@ -1,6 +1,6 @@
 use super::cluster::{DEADLINE, eventually};
 use crate::{
-    boot::{BootGuard, BootPaths, ErrorLog},
+    boot::{BootGuard, BootPaths, ErrorLog, StopNotes},
     command::{Context, execute},
     process::ProcessMonitor,
     state::Shared,
@@ -56,6 +56,7 @@ impl Waiting {
 
 /// The agent's part, which renders again whenever it is asked to, is played by a loop.
 fn keep(shared: &Shared, socket: PathBuf, folder: PathBuf) {
+    let notes = StopNotes::new(socket.clone(), folder.clone());
     let monitor = ProcessMonitor::new(socket);
     let paths = BootPaths { fifo: folder.join("valkey.conf"), conf: folder.join("rendered.conf"), data_dir: folder };
     let guard = BootGuard {
@@ -63,6 +64,7 @@ fn keep(shared: &Shared, socket: PathBuf, folder: PathBuf) {
         gate: shared.gate.clone(),
         shared: shared.clone(),
         process: monitor.watch(),
+        notes,
         patience: Duration::from_millis(100),
         version: None,
         errors: ErrorLog::default(),

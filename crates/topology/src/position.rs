@@ -1,0 +1,9 @@
+//! How far a node is in a history of writes. Pure data.
+
+/// Offsets compare only within the same history. They count everything that a primary sends, the pings it sends while nobody writes
+/// too.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Position {
+    pub replication_id: String,
+    pub offset: u64,
+}
