@@ -29,10 +29,10 @@ No wildcard, no exec; Secrets one by one by name, never listed: a test holds us 
 - apiGroups: [valkey.io]
   resources: [valkeycertificatebundles/finalizers]
   verbs: [update]
-# The certificates themselves. Names are not known beforehand, but nothing is ever listed or watched.
+# The certificates themselves. Names are not known beforehand, but nothing is ever listed, watched or deleted.
 - apiGroups: [""]
   resources: [secrets]
-  verbs: [get, create, patch, delete]
+  verbs: [get, create, patch]
 {{- end }}
 - apiGroups: [apps]
   resources: [statefulsets]

@@ -30,11 +30,13 @@ pub mod annotation {
     pub const IDENTITY_REVISION: &str = "valkey.io/identity-revision";
     /// On every object the operator applies: digest of the manifest. A field that is no longer in the manifest shows only here.
     pub const APPLIED_REVISION: &str = "valkey.io/applied-revision";
+    /// On a StatefulSet whose pods do not come: when its controller was last made to look again.
+    pub const NUDGED_AT: &str = "valkey.io/nudged-at";
     /// On pods and their template: which of their labels and annotations come from the spec.
     pub const POD_METADATA: &str = "valkey.io/pod-metadata";
     /// On the operator's Lease: host:port of the leader's end of the line.
     pub const LINE_ADDRESS: &str = "valkey.io/line-address";
-    /// On the operator's Lease: the leader's term, higher with every process that takes the Lease.
+    /// On the operator's Lease: the leader's term, higher with every process that takes the Lease, also after it was deleted.
     pub const EPOCH: &str = "valkey.io/epoch";
 }
 

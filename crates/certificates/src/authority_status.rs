@@ -71,9 +71,9 @@ fn ready(report: &AuthorityReport<'_>, previous: &ValkeyCAStatus, now: Timestamp
 
 fn whole(signing: &Signing, plan: &RootPlan, previous: &ValkeyCAStatus) -> (Option<bool>, CertificateReason, String) {
     let same = previous.thumbprint.as_deref() == Some(signing.root.thumbprint.as_str());
-    let told = previous.conditions.iter().find(|condition| condition.type_ == "Ready" && same);
-    let told = told.filter(|condition| condition.reason == CertificateReason::Repaired.as_str());
-    match (&plan.repaired, told) {
+    let repaired = previous.conditions.iter().find(|condition| condition.type_ == "Ready" && same);
+    let repaired = repaired.filter(|condition| condition.reason == CertificateReason::Repaired.as_str());
+    match (&plan.repaired, repaired) {
         (Some(why), _) => (Some(true), CertificateReason::Repaired, format!("made good again: {why}")),
         // It stays told until the next root, so that somebody gets to read it.
         (None, Some(condition)) => (Some(true), CertificateReason::Repaired, condition.message.clone()),

@@ -54,10 +54,10 @@ fn bundle_ready(
     now: Timestamp,
 ) -> CertificateFinding {
     let thumbprint = view.intermediate.whole().map(|found| found.thumbprint.as_str());
-    let told = repaired_before(&before.conditions, before.thumbprint.as_deref() == thumbprint);
+    let repaired = repaired_before(&before.conditions, before.thumbprint.as_deref() == thumbprint);
     let finding = match &view.intermediate {
         Found::Whole(found) if now >= found.lifetime.expires_at => ended(found.lifetime.expires_at),
-        Found::Whole(found) => whole(plan.intermediate.as_ref(), told, found.lifetime.expires_at),
+        Found::Whole(found) => whole(plan.intermediate.as_ref(), repaired, found.lifetime.expires_at),
         other => missing(other),
     };
     stated(CertificateCondition::Ready, finding)
@@ -224,8 +224,8 @@ fn missing<T>(found: &Found<T>) -> Finding {
     }
 }
 
-fn whole(made: Option<&Why>, told: Option<String>, end: Timestamp) -> Finding {
-    match (made, told) {
+fn whole(made: Option<&Why>, repaired: Option<String>, end: Timestamp) -> Finding {
+    match (made, repaired) {
         (Some(Why::Repair(why)), _) => (Some(true), CertificateReason::Repaired, format!("made good again: {why}")),
         (_, Some(message)) => (Some(true), CertificateReason::Repaired, message),
         _ => (Some(true), CertificateReason::Valid, format!("it is valid until {}", moment(end))),
@@ -234,8 +234,8 @@ fn whole(made: Option<&Why>, told: Option<String>, end: Timestamp) -> Finding {
 
 /// A repair stays told until the next certificate, so that somebody gets to read it.
 fn repaired_before(conditions: &[Condition], same: bool) -> Option<String> {
-    let told = conditions.iter().find(|condition| condition.type_ == "Ready" && same)?;
-    (told.reason == CertificateReason::Repaired.as_str()).then(|| told.message.clone())
+    let ready = conditions.iter().find(|condition| condition.type_ == "Ready" && same)?;
+    (ready.reason == CertificateReason::Repaired.as_str()).then(|| ready.message.clone())
 }
 
 fn postponed(why: &Why) -> Finding {

@@ -96,6 +96,7 @@ fn same(type_: ConditionType, condition: &Condition) -> Option<Finding> {
 mod tests {
     use crate::nodes::{Decision, Finding, FindingKind};
     use crate::observation::Identity;
+    use crate::report::Asked;
     use crate::{Report, status};
     use api::cluster::{Phase, ValkeyClusterStatus};
     use api::conditions::Reason;
@@ -112,7 +113,24 @@ mod tests {
         status(&report, &Identity::default(), previous, Timestamp::UNIX_EPOCH)
     }
 
-    fn told(status: &ValkeyClusterStatus) -> (Option<Phase>, &str) {
+    #[test]
+    fn a_cluster_that_is_not_ready_says_what_is_awaited() {
+        let (kind, reason) = (FindingKind::ViewsAgree, Reason::ViewsDiffer);
+        let differing = Finding {
+            kind,
+            status: Some(false),
+            reason,
+            message: "the cluster is not whole as seen by a-1".to_owned(),
+        };
+        let nodes = Some(Decision { findings: vec![differing], ..Decision::default() });
+        let version = api::valkey_version::ValkeyVersion::from_tag("9.1").unwrap();
+        let asked = Some(Asked { version, master_count: 3, replicas_per_master: 1, pods: 6, exporter: None });
+        let report = Report { nodes, asked, ready_pods: 6, ..Report::default() };
+        let found = status(&report, &Identity::default(), None, Timestamp::UNIX_EPOCH);
+        assert_eq!(found.plan.as_deref(), Some("wait: the cluster is not whole as seen by a-1"));
+    }
+
+    fn phase_and_reason(status: &ValkeyClusterStatus) -> (Option<Phase>, &str) {
         let degraded = status.conditions.iter().find(|condition| condition.type_ == "Degraded");
         (status.phase, degraded.map(|condition| condition.reason.as_str()).unwrap_or_default())
     }
@@ -121,8 +139,8 @@ mod tests {
     fn what_was_wrong_stays_said_until_the_nodes_have_told_what_they_see() {
         let wrong = degraded(Some(true), None);
         let unread = degraded(None, Some(&wrong));
-        assert_eq!(told(&unread), (Some(Phase::Failed), "MajorityLost"));
-        assert_eq!(told(&degraded(Some(false), Some(&unread))).1, "AsExpected");
-        assert_eq!(told(&degraded(None, None)).1, "AsExpected", "nothing was wrong before");
+        assert_eq!(phase_and_reason(&unread), (Some(Phase::Failed), "MajorityLost"));
+        assert_eq!(phase_and_reason(&degraded(Some(false), Some(&unread))).1, "AsExpected");
+        assert_eq!(phase_and_reason(&degraded(None, None)).1, "AsExpected", "nothing was wrong before");
     }
 }

@@ -4,7 +4,7 @@ use crate::child::{ChildKey, ChildKind};
 use crate::differences::{Difference, DifferenceKind, differences};
 use crate::json;
 use crate::manifest::Manifests;
-use crate::observation::{Observation, Observed, SidecarIdentity};
+use crate::observation::{Observation, Observed};
 use crate::ownership::{Ownership, ownership};
 use crate::report::{Report, Trouble};
 use crate::step::{Apply, Step, Why};
@@ -35,11 +35,7 @@ fn hold_back_pods(steps: &mut Vec<Step>, observation: &Observation, report: &mut
         ChildKey::new(ChildKind::Service, names::headless_service(name)),
     ];
     let missing = needed.iter().find(|key| !is_usable(key, observation)).map(|key| format!("{key} is there"));
-    let identity = match &observation.identity {
-        SidecarIdentity::Ready => None,
-        SidecarIdentity::Unknown => Some("the identity of its sidecars was checked".to_owned()),
-        SidecarIdentity::Waiting(_) => Some("there is an identity for its sidecars".to_owned()),
-    };
+    let identity = observation.certificates.ready(report.paused).err().map(str::to_owned);
     let Some(missing) = missing.or(identity) else { return };
     let before = steps.len();
     steps.retain(|step| !matches!(step, Step::Apply(apply) if apply.key.kind == ChildKind::StatefulSet && apply.why == Why::Missing));
@@ -54,7 +50,7 @@ fn is_usable(key: &ChildKey, observation: &Observation) -> bool {
         None => true,
         Some(Observed::Object(live)) => {
             let leaves = json::text(live, "/metadata/deletionTimestamp").is_some();
-            !leaves && !matches!(ownership(live, &observation.cluster), Ownership::Foreign(_))
+            !leaves && !matches!(ownership(live, &observation.cluster), Ownership::Foreign(_) | Ownership::Unbound)
         }
         Some(Observed::Unknown(_) | Observed::NotInstalled) => false,
     }
@@ -62,7 +58,7 @@ fn is_usable(key: &ChildKey, observation: &Observation) -> bool {
 
 fn step(key: &ChildKey, manifest: &Value, observation: &Observation, report: &mut Report) -> Option<Step> {
     match observation.children.get(key) {
-        None => Some(apply(key, manifest, Why::Missing, Vec::new())),
+        None => Some(apply(key, manifest, Why::Missing, None, Vec::new())),
         Some(Observed::Unknown(why)) => {
             report.trouble(Reason::ObservationFailed, format!("{key} cannot be looked at: {why}"));
             None
@@ -99,7 +95,11 @@ fn existing(
             report.troubles.push(name_taken(key, &owner));
             None
         }
-        Ownership::Orphaned => Some(apply(key, manifest, Why::Adopted, Vec::new())),
+        Ownership::Unbound => {
+            report.troubles.push(unbound(key, &observation.cluster.name));
+            None
+        }
+        Ownership::Orphaned => Some(apply(key, manifest, Why::Adopted, Some(live), Vec::new())),
         Ownership::Ours => repair(key, manifest, live, observation, report),
     }
 }
@@ -107,6 +107,21 @@ fn existing(
 fn name_taken(key: &ChildKey, owner: &str) -> Trouble {
     let message = format!(
         "{key} is in the way and is left alone; it belongs to {owner}. Delete or rename it, or give the ValkeyCluster another name"
+    );
+    Trouble { reason: Reason::NameTaken, message }
+}
+
+/// Its pods may hold the only copies: nobody is advised to delete it.
+fn unbound(key: &ChildKey, cluster: &str) -> Trouble {
+    let kind = key.kind.as_str().to_lowercase();
+    let message = format!(
+        "{key} runs pods of this cluster and its marks were taken off, so it is left alone. To give it back: kubectl label {kind} {} \
+         {}={} and kubectl annotate {kind} {} {}={cluster}. Deleting it ends its pods",
+        key.name,
+        names::label::MANAGED_BY,
+        names::MANAGER,
+        key.name,
+        names::annotation::CR,
     );
     Trouble { reason: Reason::NameTaken, message }
 }
@@ -133,7 +148,7 @@ fn repair(
         );
         return None;
     }
-    Some(apply(key, manifest, why(manifest, live, first), evictions(&found)))
+    Some(apply(key, manifest, why(manifest, live, first), Some(live), evictions(&found, live)))
 }
 
 fn is_immutable(difference: &Difference) -> bool {
@@ -149,18 +164,47 @@ fn why(manifest: &Value, live: &Value, first: &Difference) -> Why {
     if same { Why::Drifted(first.path.clone()) } else { Why::Changed }
 }
 
-fn apply(key: &ChildKey, manifest: &Value, why: Why, evict: Vec<Value>) -> Step {
-    Step::Apply(Apply { key: key.clone(), manifest: manifest.clone(), why, evict })
+fn apply(key: &ChildKey, manifest: &Value, why: Why, live: Option<&Value>, evict: Vec<Value>) -> Step {
+    let uid = live.and_then(|live| json::text(live, "/metadata/uid")).map(str::to_owned);
+    Step::Apply(Apply { key: key.clone(), manifest: manifest.clone(), why, uid, evict })
 }
 
-/// Apply leaves what somebody else put into our lists and maps, so it is taken out first.
-fn evictions(found: &[Difference]) -> Vec<Value> {
+/// Apply leaves what somebody else put into our lists and maps, so it is taken out first. Paths may lead through places in lists, so each
+/// is tested to be still what was judged.
+fn evictions(found: &[Difference], live: &Value) -> Vec<Value> {
     let operation = |difference: &Difference| match &difference.kind {
         DifferenceKind::Changed => None,
-        DifferenceKind::ExcessKey => Some(json!({ "op": "remove", "path": difference.path })),
-        DifferenceKind::ExcessItems(list) => Some(json!({ "op": "replace", "path": difference.path, "value": list })),
+        DifferenceKind::ExcessKey => {
+            Some((difference.path.clone(), json!({ "op": "remove", "path": difference.path })))
+        }
+        DifferenceKind::ExcessItems(list) => {
+            let replace = json!({ "op": "replace", "path": difference.path, "value": list });
+            Some((difference.path.clone(), replace))
+        }
     };
-    found.iter().filter_map(operation).collect()
+    let (paths, operations): (Vec<String>, Vec<Value>) = found.iter().filter_map(operation).unzip();
+    if operations.is_empty() {
+        return operations;
+    }
+    let on_the_way = |path: &String| names_on_the_way(path, live).into_iter().chain(test(path, live));
+    let tests = test("/metadata/uid", live).into_iter().chain(paths.iter().flat_map(on_the_way));
+    tests.chain(operations).collect()
+}
+
+fn test(path: &str, live: &Value) -> Option<Value> {
+    Some(json!({ "op": "test", "path": path, "value": live.pointer(path)? }))
+}
+
+/// Tests of the names of the list elements that a path leads through: elsewhere the same value may be right.
+fn names_on_the_way(path: &str, live: &Value) -> Vec<Value> {
+    let ends = path.match_indices('/').map(|(at, _)| at).skip(1);
+    let prefixes = ends.filter_map(|end| path.get(..end));
+    let elements = prefixes.filter(|prefix| is_in_a_list(prefix, live));
+    elements.filter_map(|element| test(&format!("{element}/name"), live)).collect()
+}
+
+fn is_in_a_list(path: &str, live: &Value) -> bool {
+    path.rsplit_once('/').and_then(|(list, _)| live.pointer(list)).is_some_and(Value::is_array)
 }
 
 /// Objects of ours that the spec no longer asks for.
@@ -176,4 +220,34 @@ fn delete(key: &ChildKey, observed: &Observed, observation: &Observation) -> Opt
         return None;
     }
     Some(Step::Delete { key: key.clone(), uid: json::text(live, "/metadata/uid")?.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_taken_out_by_its_place_in_a_list_is_tested_to_be_still_there() {
+        let live = json!({ "metadata": { "uid": "set" }, "spec": { "template": { "spec": { "containers": [
+            { "name": "valkey", "resources": { "limits": { "cpu": "1", "evil": "9" } } },
+            { "name": "exporter", "env": [{ "name": "EVIL", "value": "1" }] } ] } } } });
+        let containers = "/spec/template/spec/containers";
+        let found = [
+            Difference { path: format!("{containers}/0/resources/limits/evil"), kind: DifferenceKind::ExcessKey },
+            Difference { path: format!("{containers}/1/env"), kind: DifferenceKind::ExcessItems(json!([])) },
+            Difference { path: "/spec/replicas".to_owned(), kind: DifferenceKind::Changed },
+        ];
+        let test = |path: &str, value: Value| json!({ "op": "test", "path": path, "value": value });
+        let expected = [
+            test("/metadata/uid", json!("set")),
+            test(&format!("{containers}/0/name"), json!("valkey")),
+            test(&format!("{containers}/0/resources/limits/evil"), json!("9")),
+            test(&format!("{containers}/1/name"), json!("exporter")),
+            test(&format!("{containers}/1/env"), json!([{ "name": "EVIL", "value": "1" }])),
+            json!({ "op": "remove", "path": format!("{containers}/0/resources/limits/evil") }),
+            json!({ "op": "replace", "path": format!("{containers}/1/env"), "value": [] }),
+        ];
+        assert_eq!(evictions(&found, &live), expected);
+        assert_eq!(evictions(&found[2..], &live), Vec::<Value>::new());
+    }
 }

@@ -3,6 +3,7 @@
 use crate::child::{ChildKey, ChildKind};
 use crate::claim_facts::ClaimFacts;
 use crate::differences::Difference;
+use crate::identities::Certificates;
 use crate::json;
 use crate::nodes::NodeObservation;
 use crate::ownership::{Ownership, ownership};
@@ -40,20 +41,9 @@ pub struct Observation {
     pub altered_on_arrival: BTreeMap<ChildKey, Vec<Difference>>,
     /// The same of pods, by their UID: the labels and annotations that are never as we set them.
     pub pods_altered_on_arrival: BTreeMap<String, Value>,
-    pub identity: SidecarIdentity,
+    /// Those of the sidecars.
+    pub certificates: Certificates,
     pub writes: WriteOutcome,
-}
-
-/// Whether new pods would find the certificate that their sidecars need.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum SidecarIdentity {
-    /// It is there, or comes from elsewhere.
-    #[default]
-    Ready,
-    /// This process has not checked it yet.
-    Unknown,
-    /// What it waits for.
-    Waiting(String),
 }
 
 /// What became of the writes that were planned from this observation.
@@ -102,7 +92,7 @@ impl Observation {
     /// The StatefulSet of the cluster, if it is seen and nobody else's.
     pub fn stateful_set(&self) -> Option<&Value> {
         let object = self.object(&ChildKey::new(ChildKind::StatefulSet, &self.cluster.name))?;
-        (!matches!(ownership(object, &self.cluster), Ownership::Foreign(_))).then_some(object)
+        (!matches!(ownership(object, &self.cluster), Ownership::Foreign(_) | Ownership::Unbound)).then_some(object)
     }
 
     /// False while the StatefulSet controller has not yet looked at the latest StatefulSet.

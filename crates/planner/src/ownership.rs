@@ -12,6 +12,8 @@ pub enum Ownership {
     Ours,
     /// Nobody's now, and marked as made for a cluster of this name: it was orphaned and may be taken back.
     Orphaned,
+    /// It makes pods for a cluster of this name, and the marks on itself were taken off: somebody unbound it, or meant to.
+    Unbound,
     /// Somebody else's; the text says whose.
     Foreign(String),
 }
@@ -24,6 +26,7 @@ pub fn ownership(object: &Value, cluster: &Identity) -> Ownership {
         Some(owner) if json::text(owner, "/uid") == Some(&cluster.uid) => Ownership::Ours,
         Some(owner) => Ownership::Foreign(describe(owner, cluster)),
         None if is_marked(object, cluster) => Ownership::Orphaned,
+        None if makes_our_pods(object, cluster) => Ownership::Unbound,
         None => Ownership::Foreign(describe_unowned(object)),
     }
 }
@@ -32,6 +35,12 @@ pub fn ownership(object: &Value, cluster: &Identity) -> Ownership {
 fn is_marked(object: &Value, cluster: &Identity) -> bool {
     json::label(object, label::MANAGED_BY) == Some(MANAGER)
         && json::annotation(object, annotation::CR) == Some(&cluster.name)
+}
+
+fn makes_our_pods(object: &Value, cluster: &Identity) -> bool {
+    let Some(template) = object.pointer("/spec/template") else { return false };
+    json::label(template, label::MANAGED_BY) == Some(MANAGER)
+        && json::label(template, label::INSTANCE) == Some(&cluster.name)
 }
 
 fn describe(owner: &Value, cluster: &Identity) -> String {

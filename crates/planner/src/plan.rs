@@ -3,11 +3,11 @@
 
 use crate::manifest::Manifests;
 use crate::nodes::{self, Decision, FindingKind, Target};
-use crate::observation::{Observation, SidecarIdentity, WriteFailure};
+use crate::observation::{Observation, WriteFailure};
 use crate::report::{Asked, Report};
 use crate::safety;
 use crate::step::Step;
-use crate::{manifest, objects, pods, returning, shape, sidecars, storage, troubles};
+use crate::{identities, manifest, objects, pods, returning, shape, sidecars, storage, troubles};
 use api::cluster::ValkeyCluster;
 use api::cluster::effective::{self, EffectiveSpec, Layers};
 use api::conditions::Reason;
@@ -61,7 +61,7 @@ pub fn plan(validated: Result<&ValidatedCluster, &[Problem]>, observation: &Obse
     }
 }
 
-/// Nothing is touched on account of a spec that cannot be read; the pods are still reported on.
+/// Nothing is touched on account of a spec that cannot be read but certificates, which end; the pods are still reported on.
 fn invalid(problems: &[Problem], observation: &Observation, mut report: Report, now: Timestamp) -> Plan {
     let text = problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
     report.trouble(Reason::InvalidSpec, text);
@@ -69,29 +69,33 @@ fn invalid(problems: &[Problem], observation: &Observation, mut report: Report, 
     report.ready_pods = pods::ready(observation, count);
     report.sidecars = sidecars::sidecars(observation, count, now);
     report.troubles.extend(troubles::troubles(observation, &[], now));
-    Plan { report, ..Plan::default() }
+    let identities = if report.deleting { Vec::new() } else { identities::steps(observation, &mut report, now) };
+    let steps = safe(identities, None, observation, &mut report, now);
+    Plan { steps, report, shape: None }
 }
 
 fn valid(cluster: &ValidatedCluster, observation: &Observation, mut report: Report, now: Timestamp) -> Plan {
     report.paused = cluster.spec.paused;
     let (shape, held) = shape::shape(cluster, observation);
     let target = target(cluster, &shape);
-    let commands = node_commands(&target, observation, &mut report, now);
-    for held in held {
-        report.trouble(Reason::NotSupportedYet, held.message);
-    }
+    let mut commands = node_commands(&target, observation, &mut report, now);
+    hold_back_gifts(&mut commands, observation, &mut report);
     let manifests = manifest::child_manifests(cluster, &shape);
     let writes =
         if report.deleting { Vec::new() } else { writes(cluster, &shape, &manifests, observation, &mut report) };
     describe_pods(cluster, &shape, &manifests, observation, &mut report, now);
     describe_writes(&writes, observation, &mut report);
-    if let SidecarIdentity::Waiting(what) = &observation.identity {
-        report.waiting.push(format!("waits for {what}"));
+    let identities = if report.deleting { Vec::new() } else { identities::steps(observation, &mut report, now) };
+    // Last: whatever else is wrong keeps the cluster from serving, and this does not.
+    for held in held {
+        report.trouble(Reason::NotSupportedYet, held.message);
     }
     let writes = if report.paused { Vec::new() } else { writes };
-    // Commands first: a failover does not wait for the API server.
-    let steps = commands.into_iter().map(Step::Command).chain(writes).collect();
-    let steps = safe(steps, &target, observation, &mut report);
+    let nudge =
+        if report.paused || report.deleting { None } else { pods::nudge(observation, &report.missing_pods, now) };
+    // Commands first: a failover does not wait for the API server. Then certificates: pods wait for them.
+    let steps = commands.into_iter().map(Step::Command).chain(identities).chain(writes).chain(nudge).collect();
+    let steps = safe(steps, Some(&target), observation, &mut report, now);
     Plan { shape: Some(shape), steps, report }
 }
 
@@ -102,8 +106,12 @@ fn describe_writes(writes: &[Step], observation: &Observation, report: &mut Repo
         report.pending = writes.iter().map(ToString::to_string).collect();
         return;
     }
-    report.pending = outcome.failures.iter().map(|failure| failure.step.clone()).collect();
-    for WriteFailure { step, detail, .. } in outcome.failures.iter().filter(|failure| failure.refused) {
+    // A certificate that could not be made stands in nobody's way before the present one ends.
+    let planned = |failure: &&WriteFailure| writes.iter().any(|step| step.to_string() == failure.step);
+    let (failed, beside): (Vec<_>, Vec<_>) = outcome.failures.iter().partition(planned);
+    report.waiting.extend(beside.iter().map(|failure| format!("{} failed: {}", failure.step, failure.detail)));
+    report.pending = failed.iter().map(|failure| failure.step.clone()).collect();
+    for WriteFailure { step, detail, .. } in failed.iter().filter(|failure| failure.refused) {
         let reason = if detail.contains("exceeded quota") { Reason::QuotaExceeded } else { Reason::ObjectRefused };
         report.trouble(reason, format!("cannot {step}: {detail}"));
     }
@@ -112,6 +120,7 @@ fn describe_writes(writes: &[Step], observation: &Observation, report: &mut Repo
 /// What the nodes shall be: the shape, not the spec.
 fn target(cluster: &ValidatedCluster, shape: &Shape) -> Target {
     Target {
+        cluster: cluster.name.to_string(),
         masters: usize::try_from(shape.primaries).unwrap_or(usize::MAX),
         replicas_per_master: usize::try_from(shape.replicas_per_primary).unwrap_or(usize::MAX),
         persistent: cluster.storage.is_some(),
@@ -138,6 +147,25 @@ fn node_commands(
     commands
 }
 
+/// A pod that is about to end is given nothing: whoever wrote to its slots would lose that with the pod.
+fn hold_back_gifts(commands: &mut Vec<nodes::PodCommand>, observation: &Observation, report: &mut Report) {
+    let (kept, held): (Vec<_>, Vec<_>) = std::mem::take(commands)
+        .into_iter()
+        .partition(|command| !command.action.is_gift() || stays(command, observation));
+    *commands = kept;
+    if let Some(command) = held.first() {
+        report.waiting.push(format!("{} is told to {} once its pod is there to stay", command.pod, command.action));
+    }
+}
+
+/// Neither the StatefulSet, as it is now, nor anybody else is ending the pod.
+fn stays(command: &nodes::PodCommand, observation: &Observation) -> bool {
+    let size = observation.stateful_set().map(pods::asked_for).and_then(|size| usize::try_from(size).ok());
+    let pod = observation.pods.iter().find(|pod| pod.uid == command.pod_uid.as_str());
+    let ends = pod.is_some_and(|pod| pod.terminating);
+    !ends && size.is_none_or(|size| command.pod.ordinal().is_some_and(|ordinal| ordinal < size))
+}
+
 fn wrong(decision: &Decision) -> Vec<crate::report::Trouble> {
     let wrong =
         decision.findings.iter().filter(|found| found.kind == FindingKind::Degraded && found.status == Some(true));
@@ -158,8 +186,14 @@ fn writes(
 }
 
 /// A mistake of ours must not reach the data: what breaks a rule is left out, and told.
-fn safe(steps: Vec<Step>, target: &Target, observation: &Observation, report: &mut Report) -> Vec<Step> {
-    let (safe, violations) = safety::only_safe(steps, target, observation);
+fn safe(
+    steps: Vec<Step>,
+    target: Option<&Target>,
+    observation: &Observation,
+    report: &mut Report,
+    now: Timestamp,
+) -> Vec<Step> {
+    let (safe, violations) = safety::only_safe(steps, target, observation, now);
     if let Some(first) = violations.first() {
         let text = format!("a plan was dropped because it would endanger data, please report this: {first}");
         report.trouble(Reason::UnsafePlan, text);
@@ -177,6 +211,7 @@ fn describe_pods(
 ) {
     report.asked = Some(asked(cluster, shape));
     report.ready_pods = pods::ready(observation, shape.pods);
+    report.unready_pods = pods::unready(observation, shape.pods);
     report.missing_pods = pods::missing(observation, shape.pods);
     report.sidecars = sidecars::sidecars(observation, shape.pods, now);
     report.restart = pods::restart_needs(manifests, observation);

@@ -98,8 +98,8 @@ fn failure(state: &ContainerState) -> Option<(String, i64)> {
     let ended = state.terminated.as_ref().filter(|ended| ended.exit_code != 0)?;
     let reason = ended.reason.as_deref().unwrap_or("Error");
     // What a program printed last can be anything; why it could not be started is the kubelet's own text.
-    let told = ended.message.as_deref().filter(|_| ["StartError", "ContainerCannotRun"].contains(&reason));
-    let told = told.map(|message| format!(": {message}")).unwrap_or_default();
+    let message = ended.message.as_deref().filter(|_| ["StartError", "ContainerCannotRun"].contains(&reason));
+    let message = message.map(|message| format!(": {message}")).unwrap_or_default();
     let at = ended.finished_at.as_ref().map_or(0, |time| time.0.as_second());
-    Some((format!("exit code {} ({reason}){told}", ended.exit_code), at))
+    Some((format!("exit code {} ({reason}){message}", ended.exit_code), at))
 }

@@ -7,15 +7,20 @@ use crate::manifest::{Manifests, metadata_keys};
 use crate::observation::Observation;
 use crate::pod_facts::PodFacts;
 use crate::report::Report;
+use crate::status::whole_second;
 use crate::step::Step;
 use api::conditions::Reason;
 use api::names;
-use api::names::annotation::POD_METADATA;
+use api::names::annotation::{NUDGED_AT, POD_METADATA};
+use jiff::{SignedDuration, Timestamp};
 use manifests::{ValidatedCluster, live_pod_annotations, pod_annotations, pod_labels};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use topology::{PodName, Role};
+
+/// Pods that are missing for longer do not come by themselves soon.
+const NUDGE: SignedDuration = SignedDuration::from_secs(15);
 
 /// The user's keys on a pod, as the annotation lists them.
 #[derive(Default, Deserialize)]
@@ -39,6 +44,18 @@ pub fn steps(
         report.trouble(Reason::ObjectRefused, vain_text(pod, metadata, vain.len() - 1));
     }
     steps
+}
+
+/// A StatefulSet controller that could not make a pod, because of a quota or of an old pod of that name, tries again after a time
+/// that doubles up to a quarter of an hour. What stood in its way is often gone long before.
+pub fn nudge(observation: &Observation, missing: &[String], now: Timestamp) -> Option<Step> {
+    let set = observation.stateful_set().filter(|_| !missing.is_empty() && observation.stateful_set_is_noticed())?;
+    let moment = |path: &str| json::text(set, path).and_then(|text| text.parse::<Timestamp>().ok());
+    let nudged = json::annotation(set, NUDGED_AT).and_then(|text| text.parse::<Timestamp>().ok());
+    let last = nudged.or(moment("/metadata/creationTimestamp")).unwrap_or(now);
+    let key = ChildKey::new(ChildKind::StatefulSet, &observation.cluster.name);
+    let step = |uid: &str| Step::Nudge { key, uid: uid.to_owned(), at: whole_second(now) };
+    json::text(set, "/metadata/uid").filter(|_| now.duration_since(last) >= NUDGE).map(step)
 }
 
 fn vain_text(pod: &str, metadata: &Value, others: usize) -> String {
@@ -121,9 +138,16 @@ pub fn restart_needs(manifests: &Manifests, observation: &Observation) -> BTreeM
 
 /// Ready pods among the ordinals the spec asks for.
 pub fn ready(observation: &Observation, count: u32) -> u32 {
-    let is_ready = |name: String| observation.pods.iter().any(|pod| pod.name == name && pod.ready && !pod.terminating);
-    let ready = (0..count).filter(|ordinal| is_ready(names::pod(&observation.cluster.name, *ordinal))).count();
-    u32::try_from(ready).unwrap_or(count)
+    let unready = u32::try_from(unready(observation, count).len()).unwrap_or(count);
+    count.saturating_sub(unready)
+}
+
+/// Pods that the spec asks for and that are not ready, whether they exist or not.
+pub fn unready(observation: &Observation, count: u32) -> Vec<String> {
+    let is_ready =
+        |name: &String| observation.pods.iter().any(|pod| pod.name == *name && pod.ready && !pod.terminating);
+    let names = (0..count).map(|ordinal| names::pod(&observation.cluster.name, ordinal));
+    names.filter(|name| !is_ready(name)).collect()
 }
 
 /// Ordinals the spec asks for that have no pod.

@@ -1,5 +1,6 @@
 //! What the planner found, beside what it decided. Pure data; conditions, phase, plan text and Events are printed from it alone.
 
+use crate::identities::CertificateReport;
 use crate::nodes::{Decision, FindingKind};
 use crate::sidecars::Sidecar;
 use api::conditions::Reason;
@@ -23,7 +24,7 @@ pub struct Asked {
     pub exporter: Option<String>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
     /// None when the spec is not valid.
     pub asked: Option<Asked>,
@@ -31,6 +32,8 @@ pub struct Report {
     pub deleting: bool,
     pub has_stateful_set: bool,
     pub ready_pods: u32,
+    /// Those of the pods asked for that are not ready, or do not exist.
+    pub unready_pods: Vec<String>,
     /// Pods that do not exist.
     pub missing_pods: Vec<String>,
     /// Steps of this plan that are not done, in words.
@@ -46,6 +49,7 @@ pub struct Report {
     pub nodes_returning: bool,
     /// Fields that wait for a restart, and how many pods wait for each.
     pub restart: BTreeMap<String, usize>,
+    pub certificates: CertificateReport,
 }
 
 impl Report {

@@ -20,8 +20,9 @@ pub fn shape(cluster: &ValidatedCluster, observation: &Observation) -> (Shape, V
     let asked = Shape::of_spec(cluster);
     let recorded = observation.nodes.as_ref().map(|nodes| nodes.recorded.as_slice()).unwrap_or_default();
     let primaries = shards(recorded).unwrap_or(asked.primaries);
-    let current = observation.stateful_set().map(pods::asked_for).unwrap_or_default();
-    let needed = needed(observation).max(unread_volumes(observation).min(current));
+    let live = observation.stateful_set().map(pods::asked_for);
+    let current = live.unwrap_or_default();
+    let needed = needed(observation).max(unread_volumes(observation).min(live.unwrap_or(u32::MAX)));
     let size = current.max(needed);
     let replicas_per_primary = copies(recorded, size / primaries).max(asked.replicas_per_primary);
     let pods = (primaries * (1 + replicas_per_primary)).max(needed);
@@ -53,8 +54,9 @@ fn needed(observation: &Observation) -> u32 {
     highest.and_then(|ordinal| u32::try_from(ordinal + 1).ok()).unwrap_or_default()
 }
 
-/// Before there is a record, volumes whose pods are away for a moment may hold a cluster. They keep a StatefulSet from shrinking and
-/// never make it grow: those of pods that are gone for good stay as well.
+/// Before there is a record, volumes whose pods are away may hold a cluster: those of an earlier ValkeyCluster of this name too. All of
+/// them get a pod when the StatefulSet is made, and keep it from shrinking until their pods were heard. They never make it grow: those
+/// of pods that are gone for good stay as well.
 fn unread_volumes(observation: &Observation) -> u32 {
     let nodes = observation.nodes.as_ref();
     if nodes.is_some_and(|nodes| !nodes.recorded.is_empty()) {
@@ -74,7 +76,9 @@ fn unread_volumes(observation: &Observation) -> u32 {
 fn holds_something(pod: &PodFacts, nodes: Option<&NodeObservation>) -> bool {
     let heard = nodes.and_then(|nodes| nodes.pods.iter().find(|seen| seen.uid.as_str() == pod.uid));
     match heard {
-        Some(PodObservation { valkey: Valkey::Answers(facts), connected: true, .. }) => !is_new(facts),
+        Some(seen @ PodObservation { valkey: Valkey::Answers(facts), connected: true, .. }) => {
+            !seen.is_settled() || !is_new(facts)
+        }
         _ => has_started(pod),
     }
 }
@@ -107,7 +111,8 @@ fn held(cluster: &ValidatedCluster, shape: &Shape) -> Vec<Held> {
     let layout = shape.primaries * (1 + shape.replicas_per_primary);
     let spare = (shape.pods > layout).then(|| {
         format!(
-            "the pods from ordinal {layout} to {} stay although the spec does not ask for them: they hold data or are not heard",
+            "the pods from ordinal {layout} to {} stay although the spec does not ask for them: they belong to the cluster, hold data or \
+             are not heard, and removing such pods is not supported yet",
             shape.pods - 1
         )
     });

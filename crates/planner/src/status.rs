@@ -9,6 +9,8 @@ use api::conditions::{ConditionType, Finding, Reason, advance};
 use api::names;
 use k8s_openapi::jiff::Timestamp;
 
+/// Pods that a message names.
+const NAMED: usize = 5;
 /// A status stays far below the limit of an object, whatever goes wrong at once.
 const LONGEST_TEXT: usize = 1024;
 
@@ -31,7 +33,7 @@ pub fn status(
         selector: Some(names::selector_text(&cluster.name)),
         stateful_set: report.has_stateful_set.then(|| StatefulSetReference { name: cluster.name.clone() }),
         conditions: advance(before, &findings(report, previous), cluster.generation, now),
-        plan: plan_text(report),
+        plan: plan_text(report, previous),
         ..previous.cloned().unwrap_or_default()
     };
     status.ready_replicas = count(report.ready_pods);
@@ -84,13 +86,19 @@ fn ready(report: &Report, previous: Option<&ValkeyClusterStatus>) -> Found {
         _ if is_up(report, previous) => (true, Reason::AllPodsReady, counted),
         Some(trouble) => (false, trouble.reason, trouble.message.clone()),
         None if !report.pending.is_empty() => (false, Reason::ApplyingChanges, pending_text(report)),
-        None if !report.all_pods_ready() => (false, pods_reason(report), counted),
+        None if !report.all_pods_ready() => (false, pods_reason(report), format!("{counted}{}", awaited(report))),
         None => unsound(report).unwrap_or((false, Reason::PodsNotReady, counted)),
     }
 }
 
 fn pods_reason(report: &Report) -> Reason {
     if report.missing_pods.is_empty() { Reason::PodsNotReady } else { Reason::PodsStarting }
+}
+
+/// Which pods are not ready, as far as that is of help: of none that is, nobody needs a list.
+fn awaited(report: &Report) -> String {
+    let some = report.ready_pods > 0 && !report.unready_pods.is_empty();
+    if some { format!("; not yet: {}", api::text::listed(&report.unready_pods, NAMED)) } else { String::new() }
 }
 
 fn progressing(report: &Report) -> Found {
@@ -110,7 +118,7 @@ fn progressing(report: &Report) -> Found {
         Some(asked) if !report.all_pods_ready() => (
             true,
             pods_reason(report),
-            format!("waiting for {} of {} pods", asked.pods - report.ready_pods, asked.pods),
+            format!("waiting for {} of {} pods{}", asked.pods - report.ready_pods, asked.pods, awaited(report)),
         ),
         _ => (false, Reason::UpToDate, "there is nothing to change".to_owned()),
     }
@@ -153,15 +161,19 @@ fn phase(report: &Report, previous: Option<&ValkeyClusterStatus>) -> Phase {
     }
 }
 
-fn plan_text(report: &Report) -> Option<String> {
+fn plan_text(report: &Report, previous: Option<&ValkeyClusterStatus>) -> Option<String> {
     let lead = if report.paused { "paused; when resumed: " } else { "" };
     let mut parts = vec![pending_text(report)];
     parts.extend(report.waiting.iter().cloned());
     parts.extend(report.nodes.iter().flat_map(|nodes| nodes.plan.iter().cloned()));
     if let Some(asked) = report.asked.as_ref().filter(|_| !report.all_pods_ready()) {
-        parts.push(format!("wait until all {} pods are ready", asked.pods));
+        parts.push(format!("wait until all {} pods are ready{}", asked.pods, awaited(report)));
     }
     parts.retain(|part| !part.is_empty());
+    let (is_ready, _, missing) = ready(report, previous);
+    if parts.is_empty() && !is_ready && !report.deleting {
+        parts.push(format!("wait: {missing}"));
+    }
     (!parts.is_empty()).then(|| shortened(format!("{lead}{}", parts.join("; "))))
 }
 

@@ -2,6 +2,8 @@
 
 use crate::child::ChildKey;
 use crate::nodes::PodCommand;
+use jiff::Timestamp;
+use pki::Thumbprint;
 use serde_json::Value;
 use std::fmt;
 
@@ -20,10 +22,32 @@ pub enum Step {
         key: ChildKey,
         uid: String,
     },
+    /// Make the StatefulSet controller look again now: after a pod could not be made it waits for minutes, whatever has changed since.
+    Nudge {
+        key: ChildKey,
+        uid: String,
+        at: Timestamp,
+    },
     GrowClaim {
         claim: String,
         uid: String,
         storage: String,
+    },
+    /// Make the certificate of the sidecars, and first the intermediate above it if that is to be replaced.
+    IssueCertificate {
+        why: certificates::Why,
+        intermediate: Option<certificates::Why>,
+        /// The one that was seen in its place.
+        replaces: Option<Thumbprint>,
+    },
+    /// Write the roots that are trusted now beside the certificate of the sidecars.
+    WriteRoots {
+        beside: Thumbprint,
+    },
+    /// Server-side apply of an object that shows certificates.
+    ShowCertificate {
+        kind: &'static str,
+        manifest: Value,
     },
     /// A merge patch of a living pod's metadata.
     PatchPod {
@@ -39,6 +63,8 @@ pub struct Apply {
     pub key: ChildKey,
     pub manifest: Value,
     pub why: Why,
+    /// UID of the object that was judged: another one that took its name since is left alone. None if there was none.
+    pub uid: Option<String>,
     /// JSON Patch operations that come first: what somebody put into lists and maps of ours, which apply would leave.
     pub evict: Vec<Value>,
 }
@@ -70,7 +96,11 @@ impl fmt::Display for Step {
             Step::Apply(apply) => apply.fmt(f),
             Step::Delete { key, .. } => write!(f, "delete {key}"),
             Step::Release { key, .. } => write!(f, "replace {key} and keep its pods"),
+            Step::Nudge { key, .. } => write!(f, "make the controller of {key} look again"),
             Step::GrowClaim { claim, storage, .. } => write!(f, "grow PersistentVolumeClaim {claim} to {storage}"),
+            Step::IssueCertificate { why, .. } => write!(f, "make the certificate of the sidecars: {why}"),
+            Step::WriteRoots { .. } => f.write_str("write the trusted roots beside the certificate of the sidecars"),
+            Step::ShowCertificate { kind, .. } => write!(f, "apply the {kind}"),
             Step::PatchPod { pod, .. } => write!(f, "update labels and annotations of pod {pod}"),
         }
     }

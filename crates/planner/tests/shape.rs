@@ -86,7 +86,7 @@ fn stateful_set(size: usize) -> (ChildKey, Observed) {
 }
 
 fn node(ordinal: usize, role: Role) -> ShardNode {
-    ShardNode { pod: PodName::new(name(ordinal)), node_id: id(ordinal), role, state: NodeState::Online }
+    ShardNode { pod: PodName::new(name(ordinal)), pod_uid: None, node_id: id(ordinal), role, state: NodeState::Online }
 }
 
 /// A cluster that is formed: primaries first, then their replicas.
@@ -249,11 +249,11 @@ fn shrink(size: usize) -> Step {
     let metadata = json!({ "name": NAME, "namespace": "test", "ownerReferences": owner });
     let manifest: Value = json!({ "metadata": metadata, "spec": { "replicas": size } });
     let key = ChildKey::new(ChildKind::StatefulSet, NAME);
-    Step::Apply(Apply { key, manifest, why: Why::Changed, evict: Vec::new() })
+    Step::Apply(Apply { key, manifest, why: Why::Changed, uid: Some("set".into()), evict: Vec::new() })
 }
 
 fn rule(size: usize, observation: &Observation) -> String {
-    check_write(&shrink(size), observation).err().unwrap_or_default()
+    check_write(&shrink(size), observation, Timestamp::UNIX_EPOCH).err().unwrap_or_default()
 }
 
 #[test]
@@ -276,7 +276,7 @@ fn the_checker_refuses_a_smaller_stateful_set_for_each_reason_alone() {
 #[test]
 fn the_checker_lets_nobody_open_the_budget_or_delete_what_holds_pods() {
     let key = |kind| ChildKey::new(kind, NAME);
-    let refused = |step: Step| check_write(&step, &formed(3, 1)).is_err();
+    let refused = |step: Step| check_write(&step, &formed(3, 1), Timestamp::UNIX_EPOCH).is_err();
     for kind in [ChildKind::StatefulSet, ChildKind::PodDisruptionBudget] {
         assert!(refused(Step::Delete { key: key(kind), uid: "set".into() }));
     }
@@ -284,14 +284,30 @@ fn the_checker_lets_nobody_open_the_budget_or_delete_what_holds_pods() {
     let metadata = json!({ "name": NAME, "namespace": "test", "ownerReferences": [{ "uid": "cluster-uid" }] });
     let budget = |least: Value| {
         let manifest = json!({ "metadata": metadata, "spec": { "minAvailable": least } });
-        Step::Apply(Apply { key: key(ChildKind::PodDisruptionBudget), manifest, why: Why::Changed, evict: Vec::new() })
+        Step::Apply(Apply {
+            key: key(ChildKind::PodDisruptionBudget),
+            manifest,
+            why: Why::Changed,
+            uid: None,
+            evict: Vec::new(),
+        })
     };
     assert!(refused(budget(json!(5))) && !refused(budget(json!("100%"))));
+}
+
+#[test]
+fn the_checker_lets_nothing_be_written_over_but_the_object_that_was_seen() {
+    let Step::Apply(apply) = shrink(6) else { unreachable!() };
+    for uid in [None, Some("another".to_owned())] {
+        let step = Step::Apply(Apply { uid, ..apply.clone() });
+        let verdict = check_write(&step, &formed(3, 1), Timestamp::UNIX_EPOCH);
+        assert!(verdict.unwrap_err().contains("another object is there"));
+    }
 }
 
 #[test]
 fn the_checker_lets_nothing_be_written_for_another_cluster() {
     let mut other = formed(3, 1);
     other.cluster.uid = "another".into();
-    assert!(check_write(&shrink(6), &other).unwrap_err().contains("another cluster"));
+    assert!(check_write(&shrink(6), &other, Timestamp::UNIX_EPOCH).unwrap_err().contains("another cluster"));
 }

@@ -53,7 +53,7 @@ fn cluster() -> ValkeyCluster {
     serde_json::from_value(json!({ "metadata": metadata, "spec": { "replicasPerMaster": 0 } })).unwrap()
 }
 
-fn told(observation: &Observation, previous: Option<&ValkeyClusterStatus>) -> ValkeyClusterStatus {
+fn status_of(observation: &Observation, previous: Option<&ValkeyClusterStatus>) -> ValkeyClusterStatus {
     let now = Timestamp::from_second(NOW).unwrap();
     let settings = OperatorSettings { sidecar_image: "sidecar:1".to_owned(), line: None };
     let validated = validate(&cluster(), &settings, observation);
@@ -68,7 +68,7 @@ fn condition(status: &ValkeyClusterStatus, type_: &str) -> (String, String, Stri
 }
 
 fn degraded(observation: &Observation) -> (String, String, String) {
-    condition(&told(observation, None), "Degraded")
+    condition(&status_of(observation, None), "Degraded")
 }
 
 #[track_caller]
@@ -131,7 +131,7 @@ fn one_crash_is_no_loop() {
     let mut seen = observation(vec![pod(0, container("valkey", json!({ "running": {} }), crash))]);
     seen.pods[0].containers[0].restarts = 1;
     assert_eq!(degraded(&seen).0, "False");
-    assert_eq!(condition(&told(&seen, None), "Ready").0, "False");
+    assert_eq!(condition(&status_of(&seen, None), "Ready").0, "False");
 }
 
 #[test]
@@ -184,9 +184,9 @@ fn a_lasting_trouble_is_one_event_and_its_end_another() {
     let pull = json!({ "waiting": { "reason": "ErrImagePull", "message": "no" } });
     let bad = observation(vec![pod(0, container("valkey", pull, json!({})))]);
     let worse = observation(vec![bad_pod("ErrImagePull", "no", 0), bad_pod("ErrImagePull", "no", 1)]);
-    let first = told(&bad, None);
-    let second = told(&worse, Some(&first));
-    let healed = told(&observation(vec![pod(0, json!({ "phase": "Running" }))]), Some(&second));
+    let first = status_of(&bad, None);
+    let second = status_of(&worse, Some(&first));
+    let healed = status_of(&observation(vec![pod(0, json!({ "phase": "Running" }))]), Some(&second));
     let begin = notices(&[], &first.conditions);
     assert_eq!(
         begin.iter().map(|notice| (notice.warning, notice.reason.as_str())).collect::<Vec<_>>(),

@@ -45,7 +45,7 @@ pub struct ValkeyCertificateBundleSpec {
     /// The Secret with the intermediate's certificate (tls.crt) and the trusted roots (ca.crt), in this namespace.
     #[schemars(length(min = 1, max = 253), extend("x-kubernetes-validations" = rules::object_name("certSecretRef")))]
     pub cert_secret_ref: String,
-    /// The Secret with the intermediate's private key (tls.key), in this namespace. No pod mounts it.
+    /// The Secret with the intermediate's private key (tls.key), in the operator's namespace. No pod mounts it.
     #[schemars(length(min = 1, max = 253), extend("x-kubernetes-validations" = rules::object_name("keySecretRef")))]
     pub key_secret_ref: String,
     /// When the intermediate was made. Written by the operator.

@@ -93,6 +93,9 @@ pub struct ShardStatus {
 pub struct ShardNodeStatus {
     /// The pod it runs in.
     pub pod: String,
+    /// The UID of that pod: a pod that comes in its place has another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod_uid: Option<String>,
     /// What Valkey calls it.
     pub node_id: String,
     /// What it does for the shard: primary or replica.

@@ -11,7 +11,7 @@ use crate::identity::Identities;
 use crate::line::{Line, WatchedScope};
 use crate::metrics::Scoped;
 use crate::runtime::{
-    Guarded, Intent, Kind, Known, Memories, ObjectId, ObjectKey, Scope, Unreadable, ours, owner_of, scoped,
+    ActError, Guarded, Intent, Kind, Known, Memories, ObjectId, ObjectKey, Scope, Unreadable, ours, owner_of, scoped,
 };
 use api::certificates::{ValkeyCertificateBinding, ValkeyCertificateBundle};
 use api::cluster::{ValkeyCluster, ValkeyClusterStatus};
@@ -22,6 +22,7 @@ use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use k8s_openapi::jiff::Timestamp;
 use kube::Resource;
+use kube::api::DynamicObject;
 use kube::core::PartialObjectMeta;
 use kube::runtime::reflector::Store;
 use kube::runtime::watcher::Event;
@@ -30,9 +31,7 @@ use manifests::OperatorSettings;
 use memory::Memory;
 use observe::Seen;
 use planner::nodes::PodCommand;
-use planner::{
-    Identity, Notice, Plan, Report, SidecarIdentity, Step, WriteOutcome, plan, status, validate, whole_second,
-};
+use planner::{Identity, Notice, Plan, Report, Step, WriteOutcome, plan, status, validate, whole_second};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -127,10 +126,11 @@ impl Kind for ClusterKind {
         now: Timestamp,
     ) -> Intent<ValkeyClusterStatus, Report> {
         let validated = validate(cluster, &self.settings, &seen.observation);
-        let Plan { steps, report, .. } = plan(validated.as_ref().map_err(Vec::as_slice), &seen.observation, now);
+        let Plan { steps, mut report, .. } = plan(validated.as_ref().map_err(Vec::as_slice), &seen.observation, now);
         Intent {
             steps,
             status: status(&report, &seen.observation.cluster, previous, whole_second(now)),
+            other_statuses: std::mem::take(&mut report.certificates.statuses),
             events: report.nodes.iter().flat_map(|decision| &decision.events).map(notice).collect(),
             silent: report.deleting,
             requeue_after: next_pass::requeue_after(&report, seen, self.resync),
@@ -160,7 +160,7 @@ impl Kind for ClusterKind {
         let Some(decision) = &intent.details.nodes else { return };
         self.memories.change(id, |memory| memory.decided(decision));
         let commands: Vec<PodCommand> = intent.steps.iter().filter_map(Step::command).cloned().collect();
-        if commands.is_empty() && decision.orchestration.is_none() && decision.look_again.is_none() {
+        if commands.is_empty() && decision.orchestration.is_none() && decision.requeue_after.is_none() {
             return self.dispatcher.rest(id, &seen.observation.pods);
         }
         let (orchestration, step_version) = decision.fence();
@@ -168,14 +168,21 @@ impl Kind for ClusterKind {
         self.dispatcher.send(&context, commands);
     }
 
-    /// What no watch shows, and the identity of the sidecars.
-    async fn prepare(&self, cluster: &ValkeyCluster, seen: &Seen, scope: &Scope) -> bool {
-        let id = ObjectId::of(cluster);
-        let looked_up = self.look_up(cluster, &id, scope).await;
-        let facts = self.identities.ensure(cluster, &seen.observation.pods).await;
-        let identity = facts.ready.map_or_else(SidecarIdentity::Waiting, |()| SidecarIdentity::Ready);
-        let changed = identity != seen.observation.identity || looked_up;
-        self.memories.change(&id, |memory| memory.identity_checked(identity, facts.requeue_after)) || changed
+    /// What no watch shows: objects without our label, why pods are not made, certificates.
+    async fn prepare(&self, cluster: &ValkeyCluster, _: &Seen, scope: &Scope) -> bool {
+        let looked_up = self.look_up(cluster, &ObjectId::of(cluster), scope).await;
+        self.identities.look_up(cluster).await || looked_up
+    }
+
+    async fn carry_out(&self, step: &Step, cluster: &ValkeyCluster) -> Result<(), ActError> {
+        self.identities
+            .carry_out(cluster, step)
+            .await
+            .map_err(|error| ActError::Own { terminating: error.is_namespace_terminating(), detail: error.to_string() })
+    }
+
+    fn published(&self, id: &ObjectId, object: &DynamicObject) {
+        self.identities.published(&id.key, &id.uid, object);
     }
 
     fn start(&self, scope: &Scope, clusters: Store<Guarded<ValkeyCluster>>) {

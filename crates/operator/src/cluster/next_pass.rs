@@ -2,7 +2,8 @@
 
 use super::observe::Seen;
 use crate::runtime::IN_TROUBLE;
-use planner::{Report, Sidecar};
+use k8s_openapi::jiff::Timestamp;
+use planner::{Certificates, Report, Sidecar};
 use std::time::Duration;
 
 /// While pods are on their way: why they do not come is told in no watch.
@@ -12,13 +13,32 @@ const SIDECARS_AWAITED: Duration = Duration::from_secs(5);
 /// A new leader has heard everybody a moment after the time it gives them.
 const AFTER_RETURN: Duration = Duration::from_millis(200);
 
+/// For certificates: after something went wrong, while an orchestration postpones a change, and until there is a root.
+const SOON: Duration = Duration::from_secs(2);
+const NOT_AT_ONCE: Duration = Duration::from_millis(500);
+
 /// For the nodes, for the certificates, for what is on its way.
 pub fn requeue_after(report: &Report, seen: &Seen, resync: Duration) -> Duration {
-    let nodes = report.nodes.as_ref().and_then(|nodes| nodes.look_again).unwrap_or(Duration::MAX);
+    let nodes = report.nodes.as_ref().and_then(|nodes| nodes.requeue_after).unwrap_or(Duration::MAX);
     if report.deleting {
         return nodes.min(resync);
     }
-    by_report(report, seen, resync).min(seen.identity_due.unwrap_or(Duration::MAX)).min(nodes)
+    by_report(report, seen, resync).min(certificates_due(report, seen)).min(nodes)
+}
+
+/// When the certificates are to be read or changed.
+fn certificates_due(report: &Report, seen: &Seen) -> Duration {
+    let until = |next: Timestamp| Duration::try_from(next.duration_since(Timestamp::now())).unwrap_or_default();
+    match &seen.observation.certificates {
+        Certificates::Elsewhere => Duration::MAX,
+        Certificates::Unread | Certificates::Waiting(_) => SOON,
+        Certificates::Read(read) if report.certificates.postponed || read.view.leaf.whole().is_none() => SOON,
+        // A moment that has come is looked at soon, and not at once again and again.
+        Certificates::Read(_) => {
+            let due = report.certificates.next.map_or(Duration::MAX, |next| until(next).max(NOT_AT_ONCE));
+            due.min(seen.certificates_quiet)
+        }
+    }
 }
 
 fn by_report(report: &Report, seen: &Seen, resync: Duration) -> Duration {

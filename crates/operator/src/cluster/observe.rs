@@ -15,8 +15,8 @@ use std::time::Duration;
 /// Everything that was seen of one cluster, and when something is due.
 pub struct Seen {
     pub observation: Observation,
-    /// How long until the certificates are to be looked after.
-    pub identity_due: Option<Duration>,
+    /// How long the certificates may stay unread when nothing is due.
+    pub certificates_quiet: Duration,
     /// How long sidecars may still be on their way, after a change of leader.
     pub returning: Option<Duration>,
 }
@@ -35,11 +35,11 @@ impl ClusterKind {
         let memory = self.memories.of(pass.id);
         observation.altered_on_arrival = known.state.altered_on_arrival();
         observation.pods_altered_on_arrival = known.state.pods_altered_on_arrival();
-        observation.identity = memory.identity();
         memory.lookups.add_to(&mut observation, cluster);
+        observation.certificates = self.identities.observe(cluster, &observation.pods);
         observation.line = line_facts(&observation, &pass);
         observation.nodes = Some(nodes_seen(&observation, cluster, &pass).await);
-        Seen { observation, identity_due: memory.identity_due(), returning: self.line.roster.returning() }
+        Seen { observation, certificates_quiet: self.identities.quiet(), returning: self.line.roster.returning() }
     }
 }
 

@@ -38,7 +38,9 @@ impl Identities {
         if found.status.is_some() && json!(before) == json!(next) {
             return Ok(());
         }
-        let patch = json!({ "apiVersion": API_VERSION, "kind": "ValkeyCA", "metadata": { "name": names::ROOT }, "status": next });
+        // Of one made in its place meanwhile nothing is known.
+        let metadata = json!({ "name": names::ROOT, "uid": found.metadata.uid });
+        let patch = json!({ "apiVersion": API_VERSION, "kind": "ValkeyCA", "metadata": metadata, "status": next });
         self.metrics.write("apply", "ValkeyCA/status");
         let parameters = PatchParams::apply(MANAGER).force();
         let outcome = self.authorities().patch_status(names::ROOT, &parameters, &Patch::Apply(&patch)).await;

@@ -1,25 +1,22 @@
-//! The identity of one cluster: observe → plan → act → publish. Called at each pass over the cluster, by the leader only.
+//! The certificates of one cluster: what is known of them for the plan, and the steps of the plan that concern them. The leader only.
 
-use super::cluster_reading::{Keys, Reading};
-use super::cluster_writing::{Subject, binding_manifest, bundle_manifest};
+use super::cluster_reading::Reading;
+use super::cluster_writing::Subject;
 use super::in_force::InForce;
 use super::{Error, Identities};
 use crate::runtime::ObjectKey;
-use api::certificates::{RotationPolicy, names};
+use api::certificates::{RotationPolicy, ValkeyCertificateBinding, ValkeyCertificateBundle, names};
 use api::cluster::ValkeyCluster;
 use api::cluster::effective::{self, Layers};
 use api::duration;
-use api::names::{self as common, API_VERSION, MANAGER};
-use certificates::{
-    ClusterPlan, ClusterView, LeafStep, PodView, Policy, binding_spec, binding_status, bundle_status, cluster_plan,
-};
+use certificates::{ClusterView, PodView, Policy};
 use jiff::Timestamp;
 use kube::ResourceExt;
-use kube::api::{Patch, PatchParams};
+use kube::api::DynamicObject;
 use pki::{Party, Percent, Thumbprint};
-use planner::PodFacts;
-use planner::whole_second;
-use serde_json::{Value, json};
+use planner::{BINDING, BUNDLE, Certificates, CertificatesRead, PodFacts, Step};
+use serde::de::DeserializeOwned;
+use serde_json::json;
 use std::collections::HashSet;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -28,40 +25,107 @@ use tokio::time::timeout;
 /// A Secret that is gone is noticed within this time, or longer where there are very many clusters.
 const QUIET: Duration = Duration::from_secs(30);
 const PER_CLUSTER: Duration = Duration::from_millis(100);
-/// After something went wrong, while an orchestration postpones a change, and until there is a root.
-const SOON: Duration = Duration::from_secs(2);
 /// What the leader's first pass over the root may take.
 const FIRST_LOOK: Duration = Duration::from_secs(1);
 const DAY: u64 = 24 * 60 * 60;
 
-/// What a pass over the cluster needs to know.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IdentityFacts {
-    /// The Secret that pods mount is there; or what it waits for, in words.
-    pub ready: Result<(), String>,
-    /// When to look at the cluster again, for its certificates' sake.
-    pub requeue_after: Duration,
-}
-
 impl Identities {
-    /// Makes and repairs what is missing. Never fails: what could not be done is waited for, and tried again.
-    pub async fn ensure(&self, cluster: &ValkeyCluster, pods: &[PodFacts]) -> IdentityFacts {
-        let nothing_to_do = IdentityFacts { ready: Ok(()), requeue_after: QUIET };
+    /// What is known of a cluster's certificates. Asks nobody.
+    pub fn observe(&self, cluster: &ValkeyCluster, pods: &[PodFacts]) -> Certificates {
         if !self.settings.built_in {
-            return nothing_to_do;
+            return Certificates::Elsewhere;
         }
+        let (key, uid) = identifiers(cluster);
         if cluster.metadata.deletion_timestamp.is_some() {
-            self.wait_for_nobody(cluster);
-            return nothing_to_do;
+            // It gets no new certificates: waiting for its sidecars would hold the root up for all others.
+            self.memories.set_parties(&key, &uid, Vec::new());
+            return Certificates::Elsewhere;
         }
-        let Some(in_force) = self.root_in_force().await else { return self.without_root() };
-        match self.pass(cluster, pods, &in_force).await {
-            Ok(facts) => facts,
-            Err(error) => {
-                tracing::warn!(cluster = cluster.name_any(), namespace = cluster.namespace(), %error, "identity");
-                IdentityFacts { ready: Err(format!("the identity of the sidecars: {error}")), requeue_after: SOON }
+        let in_force = self.in_force.borrow().clone();
+        match (self.memories.known(&key, &uid), in_force) {
+            (None, _) | (Some(Ok(_)), None) => Certificates::Unread,
+            (Some(Err(trouble)), _) => Certificates::Waiting(trouble),
+            (Some(Ok(reading)), Some(in_force)) => self.read(cluster, &reading, pods, &in_force),
+        }
+    }
+
+    fn read(&self, cluster: &ValkeyCluster, reading: &Reading, pods: &[PodFacts], in_force: &InForce) -> Certificates {
+        let pods: Vec<&PodFacts> = pods.iter().filter(|pod| pod.running && !pod.terminating).collect();
+        let subject = match Subject::of(cluster) {
+            Ok(subject) => subject,
+            Err(error) => return Certificates::Waiting(trouble(&error)),
+        };
+        self.note_parties(&subject, reading, &pods);
+        Certificates::Read(Box::new(CertificatesRead {
+            view: self.view(reading, &pods, in_force),
+            policy: policy(cluster, reading),
+            id: subject.scope.identity(),
+            bundle: reading.bundle.clone(),
+            binding: reading.binding.clone(),
+            written: reading.written,
+            foreign: reading.foreign.clone(),
+            made: self.memories.made(&subject.name, &reading.cluster_uid),
+        }))
+    }
+
+    /// Reads what is stored, unless that was done a moment ago. True when it is other than what was known.
+    pub async fn look_up(&self, cluster: &ValkeyCluster) -> bool {
+        let (key, uid) = identifiers(cluster);
+        let idle = !self.settings.built_in || cluster.metadata.deletion_timestamp.is_some();
+        if idle || self.memories.is_fresh(&key, &uid) {
+            return false;
+        }
+        let read = match self.root_in_force().await {
+            Some(in_force) => self.read_cluster(&key, &uid, &in_force, Timestamp::now()).await,
+            None => return self.memories.remember(&key, &uid, Err(self.without_root())),
+        };
+        if let Err(error) = &read {
+            tracing::warn!(cluster = key.name, namespace = key.namespace, %error, "identity");
+        }
+        let reading = read.map(|(reading, _)| Arc::new(reading)).map_err(|error| trouble(&error));
+        self.memories.remember(&key, &uid, reading)
+    }
+
+    /// A step about certificates. What it was planned on is read again, with the keys, and has to be the same.
+    pub async fn carry_out(&self, cluster: &ValkeyCluster, step: &Step) -> Result<(), Error> {
+        let (subject, (key, uid)) = (Subject::of(cluster)?, identifiers(cluster));
+        if let Step::ShowCertificate { kind, manifest } = step {
+            let applied = self.apply_shown(kind, &key.namespace, manifest).await?;
+            self.published(&key, &uid, &applied);
+            return Ok(());
+        }
+        let in_force = self.in_force.borrow().clone().ok_or_else(|| Error::Issue("there is no root".to_owned()))?;
+        let now = Timestamp::now();
+        let (reading, keys) = self.read_cluster(&key, &uid, &in_force, now).await?;
+        let present = reading.leaf.whole().map(|leaf| leaf.thumbprint.clone());
+        let policy = policy(cluster, &reading);
+        let done = match step {
+            Step::IssueCertificate { why, intermediate, replaces } if *replaces == present => {
+                let made = (why, intermediate.as_ref());
+                self.issue(&subject, made, &policy, &in_force, (reading, keys), now).await?
             }
+            Step::WriteRoots { beside } if Some(beside) == present.as_ref() => {
+                self.write_roots(&subject, &in_force, (reading, keys), now).await?
+            }
+            _ => {
+                self.memories.outdated(&key);
+                return Err(Error::Issue("another certificate was put in its place meanwhile".to_owned()));
+            }
+        };
+        self.memories.remember(&key, &uid, Ok(Arc::new(done)));
+        Ok(())
+    }
+
+    /// An object that shows certificates, as the API server has it now.
+    pub fn published(&self, cluster: &ObjectKey, uid: &str, object: &DynamicObject) {
+        let Some(Ok(reading)) = self.memories.known(cluster, uid) else { return };
+        let mut reading = Reading::clone(&reading);
+        match object.types.as_ref().map(|types| types.kind.as_str()) {
+            Some(BUNDLE) => reading.bundle = typed::<ValkeyCertificateBundle>(object).or(reading.bundle),
+            Some(BINDING) => reading.binding = typed::<ValkeyCertificateBinding>(object).or(reading.binding),
+            _ => return,
         }
+        self.memories.remember(cluster, uid, Ok(Arc::new(reading)));
     }
 
     /// The bundle or the binding of a cluster was seen. True if that is news.
@@ -79,6 +143,12 @@ impl Identities {
         self.memories.forget(cluster);
     }
 
+    /// How long a cluster's certificates may stay unread when nothing is due.
+    pub fn quiet(&self) -> Duration {
+        let clusters = u32::try_from(self.memories.len()).unwrap_or(u32::MAX);
+        QUIET.max(PER_CLUSTER.saturating_mul(clusters)).mul_f64(0.75 + fastrand::f64() * 0.25)
+    }
+
     /// A leader that has just begun finds the root in a moment: until then nothing needs to be said about it.
     async fn root_in_force(&self) -> Option<Arc<InForce>> {
         let mut changes = self.in_force.subscribe();
@@ -88,50 +158,16 @@ impl Identities {
         changes.borrow().clone()
     }
 
-    fn without_root(&self) -> IdentityFacts {
+    fn without_root(&self) -> String {
         let trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let why = trouble.unwrap_or_else(|| "it is being made".to_owned());
-        let waiting = format!("the root of all identities, ValkeyCA {}: {why}", names::ROOT);
-        IdentityFacts { ready: Err(waiting), requeue_after: SOON }
+        format!("the root of all identities, ValkeyCA {}: {why}", names::ROOT)
     }
 
-    async fn pass(
-        &self,
-        cluster: &ValkeyCluster,
-        pods: &[PodFacts],
-        in_force: &InForce,
-    ) -> Result<IdentityFacts, Error> {
-        let (subject, uid, now) = (Subject::of(cluster)?, cluster.uid().unwrap_or_default(), Timestamp::now());
-        let pods: Vec<PodFacts> = pods.iter().filter(|pod| !pod.terminating).cloned().collect();
-        let mut known = self.memories.fresh(&subject.name, &uid).map(|reading| (Reading::clone(&reading), None));
-        if known.as_ref().is_none_or(|(reading, _)| self.has_work(cluster, reading, &pods, in_force, now)) {
-            let (reading, keys) = self.read_cluster(&subject.name, &uid, in_force, now).await?;
-            known = Some((reading, Some(keys)));
-        }
-        let Some((reading, keys)) = known else { return Ok(facts(Ok(()), None, now, 1)) };
-        if reading.bundle.is_none() && effective::resolve(Layers::of(&cluster.spec)).spec.paused {
-            return Ok(IdentityFacts { ready: Ok(()), requeue_after: QUIET });
-        }
-        self.settle(cluster, &subject, (reading, keys.unwrap_or_default()), &pods, in_force, now).await
-    }
-
-    fn has_work(
-        &self,
-        cluster: &ValkeyCluster,
-        reading: &Reading,
-        pods: &[PodFacts],
-        in_force: &InForce,
-        now: Timestamp,
-    ) -> bool {
-        let plan = cluster_plan(&self.view(cluster, reading, pods, in_force), &policy(cluster, reading), now);
-        matches!(plan.leaf, LeafStep::Issue(_) | LeafStep::WriteRoots)
-    }
-
-    fn view(&self, cluster: &ValkeyCluster, reading: &Reading, pods: &[PodFacts], in_force: &InForce) -> ClusterView {
-        let uid = cluster.uid().unwrap_or_default();
-        let sidecars = self.parties.sidecars(&uid);
+    fn view(&self, reading: &Reading, pods: &[&PodFacts], in_force: &InForce) -> ClusterView {
+        let sidecars = self.parties.sidecars(&reading.cluster_uid);
         let shown = |pod: &PodFacts| sidecars.iter().find(|party| party.pod_uid == pod.uid)?.presents.clone();
-        let pod = |pod: &PodFacts| PodView {
+        let pod = |pod: &&PodFacts| PodView {
             name: pod.name.clone(),
             presents: shown(pod).map(|text| Thumbprint::recorded(&text)),
         };
@@ -141,51 +177,15 @@ impl Identities {
             intermediate: reading.intermediate.clone(),
             leaf: reading.leaf.clone(),
             known: reading.had_a_leaf(),
-            orchestrating: self.parties.orchestrating(&uid),
-            pods: pods.iter().filter(|pod| pod.running).map(pod).collect(),
+            orchestrating: self.parties.orchestrating(&reading.cluster_uid),
+            pods: pods.iter().map(pod).collect(),
         }
     }
 
-    async fn settle(
-        &self,
-        cluster: &ValkeyCluster,
-        subject: &Subject,
-        read: (Reading, Keys),
-        pods: &[PodFacts],
-        in_force: &InForce,
-        now: Timestamp,
-    ) -> Result<IdentityFacts, Error> {
-        let policy = policy(cluster, &read.0);
-        let plan = cluster_plan(&self.view(cluster, &read.0, pods, in_force), &policy, now);
-        let mut reading = self.act_on_cluster(subject, &plan, &policy, in_force, read, now).await?;
-        let view = self.view(cluster, &reading, pods, in_force);
-        let published = self.publish_identity(subject, &mut reading, &view, &plan, &policy, now).await;
-        self.note_parties(subject, &cluster.uid().unwrap_or_default(), &reading, pods);
-        let ready = match (&reading.leaf, reading.leaf.whole()) {
-            (_, Some(leaf)) => {
-                self.tell(&subject.name.namespace, leaf, reading.written, pods).await;
-                Ok(())
-            }
-            (other, None) => Err(format!("the certificate of the sidecars: {}", reason(other))),
-        };
-        let postponed = matches!(plan.leaf, LeafStep::Postpone(_));
-        let next = cluster_plan(&view, &policy, now).next;
-        self.memories.remember(&subject.name, Arc::new(reading));
-        published?;
-        let facts = facts(ready, next, now, self.memories.len());
-        Ok(if postponed { IdentityFacts { requeue_after: facts.requeue_after.min(SOON), ..facts } } else { facts })
-    }
-
-    /// A cluster that is being deleted gets no new certificates: waiting for it would hold the root up for all others.
-    fn wait_for_nobody(&self, cluster: &ValkeyCluster) {
-        let name = ObjectKey::cluster(cluster.namespace().unwrap_or_default(), cluster.name_any());
-        self.memories.set_parties(&name, &cluster.uid().unwrap_or_default(), Vec::new());
-    }
-
     /// What a change of root waits for in this cluster.
-    fn note_parties(&self, subject: &Subject, uid: &str, reading: &Reading, pods: &[PodFacts]) {
-        let sidecars = self.parties.sidecars(uid);
-        let parties = pods.iter().filter(|pod| pod.running).map(|pod| {
+    fn note_parties(&self, subject: &Subject, reading: &Reading, pods: &[&PodFacts]) {
+        let sidecars = self.parties.sidecars(&reading.cluster_uid);
+        let parties = pods.iter().map(|pod| {
             let sidecar = sidecars.iter().find(|party| party.pod_uid == pod.uid);
             let shown = sidecar.and_then(|party| party.presents.as_deref()).map(Thumbprint::recorded);
             let leaf = reading.leaf.whole().filter(|leaf| shown.as_ref() == Some(&leaf.thumbprint));
@@ -196,89 +196,21 @@ impl Identities {
                 presents: leaf.map(|leaf| leaf.root.clone()),
             }
         });
-        self.memories.set_parties(&subject.name, uid, parties.collect());
-    }
-
-    async fn publish_identity(
-        &self,
-        subject: &Subject,
-        reading: &mut Reading,
-        view: &ClusterView,
-        plan: &ClusterPlan,
-        policy: &Policy,
-        now: Timestamp,
-    ) -> Result<(), Error> {
-        let (namespace, name) = (&subject.name.namespace, &subject.name.name);
-        let (bundles, bindings) = (self.bundles(namespace), self.bindings(namespace));
-        let (bundle_name, binding_name) = (names::bundle(name), names::binding(name));
-        let manifest = bundle_manifest(subject, reading);
-        if let Some(applied) = self.apply_object(&bundles, reading.bundle.as_ref(), &manifest, &bundle_name).await? {
-            reading.bundle = Some(applied);
-        }
-        let uid = reading.bundle.as_ref().and_then(ResourceExt::uid).unwrap_or_default();
-        if let Some(leaf) = reading.leaf.whole() {
-            let before = reading.binding.as_ref().map(|binding| &binding.spec);
-            let place = (bundle_name.as_str(), &*common::mtls_secret(name));
-            let spec = json!(binding_spec(name, leaf, place, &view.pods, before, now));
-            let manifest = binding_manifest(subject, &uid, &spec);
-            let live = reading.binding.as_ref();
-            if let Some(applied) = self.apply_object(&bindings, live, &manifest, &binding_name).await? {
-                reading.binding = Some(applied);
-            }
-        }
-        self.publish_statuses(subject, reading, view, plan, policy, whole_second(now)).await
-    }
-
-    async fn publish_statuses(
-        &self,
-        subject: &Subject,
-        reading: &mut Reading,
-        view: &ClusterView,
-        plan: &ClusterPlan,
-        policy: &Policy,
-        now: Timestamp,
-    ) -> Result<(), Error> {
-        let namespace = &subject.name.namespace;
-        if let Some(bundle) = &reading.bundle {
-            let before = bundle.status.clone().unwrap_or_default();
-            let previous = (&before, bundle.metadata.generation);
-            let next = json!(bundle_status(view, plan, policy, &subject.scope.identity(), previous, now));
-            if bundle.status.is_none() || json!(before) != next {
-                let patch = status_patch("ValkeyCertificateBundle", &bundle.name_any(), &next);
-                self.metrics.write("apply", "ValkeyCertificateBundle/status");
-                let answer =
-                    self.bundles(namespace).patch_status(&bundle.name_any(), &ours(), &Patch::Apply(&patch)).await;
-                reading.bundle = Some(answer.map_err(|error| Error::write("the status of the bundle", &error))?);
-            }
-        }
-        if let Some(binding) = &reading.binding {
-            let before = binding.status.clone().unwrap_or_default();
-            let next = json!(binding_status(view, plan, policy, (&before, binding.metadata.generation), now));
-            if binding.status.is_none() || json!(before) != next {
-                let patch = status_patch("ValkeyCertificateBinding", &binding.name_any(), &next);
-                self.metrics.write("apply", "ValkeyCertificateBinding/status");
-                let answer =
-                    self.bindings(namespace).patch_status(&binding.name_any(), &ours(), &Patch::Apply(&patch)).await;
-                reading.binding = Some(answer.map_err(|error| Error::write("the status of the binding", &error))?);
-            }
-        }
-        Ok(())
+        self.memories.set_parties(&subject.name, &reading.cluster_uid, parties.collect());
     }
 }
 
-fn ours() -> PatchParams {
-    PatchParams::apply(MANAGER).force()
+fn identifiers(cluster: &ValkeyCluster) -> (ObjectKey, String) {
+    let key = ObjectKey::cluster(cluster.namespace().unwrap_or_default(), cluster.name_any());
+    (key, cluster.uid().unwrap_or_default())
 }
 
-fn status_patch(kind: &str, name: &str, status: &Value) -> Value {
-    json!({ "apiVersion": API_VERSION, "kind": kind, "metadata": { "name": name }, "status": status })
+fn trouble(error: &Error) -> String {
+    format!("the identity of the sidecars: {error}")
 }
 
-fn reason<T>(found: &certificates::Found<T>) -> String {
-    match found {
-        certificates::Found::Unreadable(why) => why.clone(),
-        other => other.lack().unwrap_or_else(|| "it is being made".to_owned()),
-    }
+fn typed<K: DeserializeOwned>(object: &DynamicObject) -> Option<K> {
+    serde_json::from_value::<K>(json!(object)).ok()
 }
 
 /// A spec that the schema should have refused is taken for the default.
@@ -294,15 +226,6 @@ fn policy(cluster: &ValkeyCluster, reading: &Reading) -> Policy {
         percent: Percent::try_from(i64::from(wish.rotate_before_percent)).unwrap_or(Percent::EARLIEST),
         renew_before: auto_rotate.then_some(Duration::from_secs(days * DAY)),
     }
-}
-
-fn facts(ready: Result<(), String>, next: Option<Timestamp>, now: Timestamp, clusters: usize) -> IdentityFacts {
-    let clusters = u32::try_from(clusters).unwrap_or(u32::MAX);
-    let quiet = QUIET.max(PER_CLUSTER.saturating_mul(clusters)).mul_f64(0.75 + fastrand::f64() * 0.25);
-    let due = next.map(|next| next.duration_since(now).try_into().unwrap_or(Duration::ZERO));
-    // A moment that has come is looked at soon, and not at once again and again.
-    let requeue_after = due.map_or(quiet, |due: Duration| quiet.min(due.max(Duration::from_millis(500))));
-    IdentityFacts { ready, requeue_after }
 }
 
 #[cfg(test)]

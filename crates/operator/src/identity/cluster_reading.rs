@@ -8,13 +8,14 @@ use crate::runtime::ObjectKey;
 use api::certificates::{ValkeyCertificateBinding, ValkeyCertificateBundle, names};
 use api::names as common;
 use api::names::certificate_file::{CHAIN, KEY, ROOTS};
+use api::names::{KIND, annotation};
 use certificates::{Found, Intermediate, Leaf};
 use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::api::Api;
 use pki::{Authority, Bundle, Lifetime, Scope, stored_leaf};
 
-#[derive(Clone)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Reading {
     pub cluster_uid: String,
     pub bundle: Option<ValkeyCertificateBundle>,
@@ -23,6 +24,8 @@ pub struct Reading {
     pub leaf: Found<Leaf>,
     /// When the Secret that the pods mount was last written.
     pub written: Timestamp,
+    /// A Secret of a name that is needed and that is somebody else's.
+    pub foreign: Option<String>,
 }
 
 /// Keys that were read on the way and are needed only to act; dropped with it.
@@ -30,6 +33,15 @@ pub struct Reading {
 pub struct Keys {
     pub intermediate: Option<Authority>,
     pub leaf: Option<SecretSeen>,
+    pub stored: Stored,
+}
+
+/// UIDs of the Secrets that are there and may be written over.
+#[derive(Default)]
+pub struct Stored {
+    pub certificate: Option<String>,
+    pub key: Option<String>,
+    pub leaf: Option<String>,
 }
 
 impl Reading {
@@ -68,20 +80,26 @@ impl Identities {
         now: Timestamp,
     ) -> Result<(Reading, Keys), Error> {
         let ObjectKey { namespace, name, .. } = cluster;
-        let (bundles, bindings) = (self.bundles(namespace), self.bindings(namespace));
+        let (bundles, bindings, own) = (self.bundles(namespace), self.bindings(namespace), &self.settings.namespace);
         let [bundle_name, binding_name] = [names::bundle(name), names::binding(name)];
-        let [certificate, key, leaf] =
-            [names::intermediate_secret(name), names::intermediate_key_secret(name), common::mtls_secret(name)];
+        let [certificate_name, leaf_name] = [names::intermediate_secret(name), common::mtls_secret(name)];
+        let key_name = names::intermediate_key_secret(namespace, name);
         let (bundle, binding, certificate, key, leaf) = futures::join!(
             bundles.get_opt(&bundle_name),
             bindings.get_opt(&binding_name),
-            self.secrets.read(namespace, &certificate),
-            self.secrets.read(namespace, &key),
-            self.secrets.read(namespace, &leaf),
+            self.secrets.read(namespace, &certificate_name),
+            self.secrets.read(own, &key_name),
+            self.secrets.read(namespace, &leaf_name),
         );
+        let certificate = Claim::to(certificate, &certificate_name, |seen| whose(seen, name, uid));
+        let key = Claim::to(key, &format!("{own}/{key_name}"), |seen| whose_key(seen, cluster, uid));
+        let leaf = Claim::to(leaf, &leaf_name, |seen| whose(seen, name, uid));
+        let foreign = certificate.foreign.or(key.foreign).or(leaf.foreign);
+        let stored = Stored { certificate: certificate.over, key: key.over, leaf: leaf.over };
         let scope = Scope::cluster(namespace, name)?;
-        let (intermediate, authority) = stored_intermediate((certificate, key), uid, &scope, &in_force.trusted, now);
-        let (leaf, written, seen) = read_leaf(leaf, uid, &scope, &in_force.trusted, now);
+        let found = (certificate.found, key.found);
+        let (intermediate, authority) = stored_intermediate(found, &scope, &in_force.trusted, now);
+        let (leaf, written, seen) = read_leaf(leaf.found, &scope, &in_force.trusted, now);
         let reading = Reading {
             cluster_uid: uid.to_owned(),
             bundle: bundle
@@ -91,21 +109,90 @@ impl Identities {
             intermediate,
             leaf,
             written,
+            foreign,
         };
-        Ok((reading, Keys { intermediate: authority, leaf: seen }))
+        Ok((reading, Keys { intermediate: authority, leaf: seen, stored }))
     }
 }
 
 type Answer = Result<Option<SecretSeen>, String>;
 
+/// What is there under a name that is needed.
+struct Claim {
+    found: Found<SecretSeen>,
+    /// UID of what may be written over.
+    over: Option<String>,
+    /// The name, when what is there is somebody else's.
+    foreign: Option<String>,
+}
+
+impl Claim {
+    fn to(answer: Answer, name: &str, whose: impl Fn(&SecretSeen) -> Whose) -> Self {
+        let nothing = |found| Self { found, over: None, foreign: None };
+        let seen = match answer {
+            Err(why) => return nothing(Found::Unreadable(why)),
+            Ok(None) => return nothing(Found::Absent),
+            Ok(Some(seen)) => seen,
+        };
+        let over = Some(seen.uid.clone());
+        match whose(&seen) {
+            Whose::Its => Self { found: Found::Whole(seen), over, foreign: None },
+            Whose::Namesakes => Self { found: Found::Absent, over, foreign: None },
+            Whose::Others => Self { foreign: Some(name.to_owned()), ..nothing(Found::Unreadable(TAKEN.to_owned())) },
+        }
+    }
+}
+
+const TAKEN: &str =
+    "a Secret of the name that is needed belongs to somebody else: delete it, or name the cluster otherwise";
+
+/// Whose a Secret of a name that a cluster needs is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whose {
+    Its,
+    /// An earlier cluster's of this name. As good as gone: the garbage collector takes it soon, unless it was orphaned.
+    Namesakes,
+    Others,
+}
+
+/// By the marks for whom it was made. That it is an operator's is not enough: so are the operator's own, and other clusters'.
+fn whose(seen: &SecretSeen, cluster: &str, uid: &str) -> Whose {
+    let named = seen.annotation(annotation::CR) == Some(cluster);
+    match &seen.controller {
+        Some(owner) if seen.ours && owner.uid == uid => Whose::Its,
+        Some(owner) if seen.ours && named && owner.kind == KIND && owner.name == cluster => Whose::Namesakes,
+        None if seen.ours && named => Whose::Namesakes,
+        _ => Whose::Others,
+    }
+}
+
+/// The same for a key, which is in another namespace than its cluster.
+fn whose_key(seen: &SecretSeen, cluster: &ObjectKey, uid: &str) -> Whose {
+    let named = seen.annotation(names::KEY_OF) == Some(&key_of(cluster));
+    match seen.annotation(names::KEY_OF_UID) {
+        Some(of) if seen.ours && named && of == uid => Whose::Its,
+        _ if seen.ours && named => Whose::Namesakes,
+        _ => Whose::Others,
+    }
+}
+
+/// Of this very cluster, and not of a namesake.
+pub fn is_key_of(seen: &SecretSeen, cluster: &ObjectKey, uid: &str) -> bool {
+    whose_key(seen, cluster, uid) == Whose::Its
+}
+
+/// How the Secret with an intermediate's key says whose that is.
+pub fn key_of(cluster: &ObjectKey) -> String {
+    format!("{}/{}", cluster.namespace, cluster.name)
+}
+
 fn stored_intermediate(
-    (certificate, key): (Answer, Answer),
-    uid: &str,
+    found: (Found<SecretSeen>, Found<SecretSeen>),
     scope: &Scope,
     trusted: &Bundle,
     now: Timestamp,
 ) -> (Found<Intermediate>, Option<Authority>) {
-    let (certificate, key) = match (ours(certificate, uid), ours(key, uid)) {
+    let (certificate, key) = match found {
         (Found::Whole(certificate), Found::Whole(key)) => (certificate, key),
         (Found::Unreadable(why), _) | (_, Found::Unreadable(why)) => return (Found::Unreadable(why), None),
         _ => return (Found::Absent, None),
@@ -120,28 +207,13 @@ fn stored_intermediate(
     }
 }
 
-/// One that goes with an earlier cluster of this name is as good as gone: the garbage collector takes it soon.
-fn ours(answer: Answer, uid: &str) -> Found<SecretSeen> {
-    match answer {
-        Err(why) => Found::Unreadable(why),
-        Ok(None) => Found::Absent,
-        Ok(Some(seen)) if seen.ours && seen.controller.as_deref() == Some(uid) => Found::Whole(seen),
-        Ok(Some(seen)) if seen.ours => Found::Absent,
-        Ok(Some(_)) => Found::Unreadable(
-            "a Secret of the name that is needed belongs to somebody else: delete it, or name the cluster otherwise"
-                .to_owned(),
-        ),
-    }
-}
-
 fn read_leaf(
-    answer: Answer,
-    uid: &str,
+    found: Found<SecretSeen>,
     scope: &Scope,
     trusted: &Bundle,
     now: Timestamp,
 ) -> (Found<Leaf>, Timestamp, Option<SecretSeen>) {
-    let seen = match ours(answer, uid) {
+    let seen = match found {
         Found::Whole(seen) => seen,
         Found::Unreadable(why) => return (Found::Unreadable(why), now, None),
         _ => return (Found::Absent, now, None),

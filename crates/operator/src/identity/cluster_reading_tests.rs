@@ -1,11 +1,11 @@
 use super::*;
-use crate::identity::contents::Contents;
+use crate::identity::cluster_writing::owner;
 use serde_json::json;
-use std::collections::BTreeMap;
 
-fn secret(controller: Option<&str>) -> Answer {
-    let (contents, annotations) = (Contents::default(), BTreeMap::new());
-    Ok(Some(SecretSeen { contents, annotations, ours: true, controller: controller.map(str::to_owned) }))
+fn secret(ours: bool, controller: Option<(&str, &str)>, annotations: &[(&str, &str)]) -> SecretSeen {
+    let controller = controller.map(|(name, uid)| owner(KIND, name, uid));
+    let annotations = annotations.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    SecretSeen { uid: "secret".into(), ours, controller, annotations, ..SecretSeen::default() }
 }
 
 fn reading(bundle_of: &str, binding_of: &str) -> Reading {
@@ -23,14 +23,47 @@ fn reading(bundle_of: &str, binding_of: &str) -> Reading {
         intermediate: Found::Absent,
         leaf: Found::Absent,
         written: Timestamp::UNIX_EPOCH,
+        foreign: None,
     }
 }
 
 #[test]
-fn a_secret_of_an_earlier_cluster_of_this_name_counts_as_absent() {
-    assert!(matches!(ours(secret(Some("second")), "second"), Found::Whole(_)));
-    assert!(matches!(ours(secret(Some("first")), "second"), Found::Absent));
-    assert!(matches!(ours(secret(None), "second"), Found::Absent));
+fn a_secret_of_an_earlier_cluster_of_this_name_counts_as_absent_and_may_be_written_over() {
+    let mark = [(annotation::CR, "orders")];
+    let whose = |controller| whose(&secret(true, controller, &mark), "orders", "second");
+    assert_eq!(whose(Some(("orders", "second"))), Whose::Its);
+    assert_eq!(whose(Some(("orders", "first"))), Whose::Namesakes);
+    assert_eq!(whose(None), Whose::Namesakes, "orphaned");
+    let claim = Claim::to(Ok(Some(secret(true, None, &mark))), "orders-mtls", |_| Whose::Namesakes);
+    assert!(matches!(claim.found, Found::Absent) && claim.over.as_deref() == Some("secret") && claim.foreign.is_none());
+}
+
+#[test]
+fn a_secret_of_the_operators_own_or_of_another_cluster_is_never_taken_for_the_clusters() {
+    let other = [(annotation::CR, "invoices")];
+    let of_operator = secret(true, None, &[(names::ISSUED_AT, "2026-01-01T00:00:00Z")]);
+    let of_other = secret(true, Some(("invoices", "other")), &other);
+    let orphan_of_other = secret(true, None, &other);
+    let of_user = secret(false, None, &[(annotation::CR, "orders")]);
+    let key = secret(true, None, &[(names::KEY_OF, "team-a/orders"), (names::KEY_OF_UID, "second")]);
+    for seen in [of_operator, of_other, orphan_of_other, of_user, key] {
+        assert_eq!(whose(&seen, "orders", "second"), Whose::Others, "{:?}", seen.annotations);
+        let claim = Claim::to(Ok(Some(seen)), "orders-mtls", |seen| whose(seen, "orders", "second"));
+        assert!(matches!(claim.found, Found::Unreadable(_)) && claim.over.is_none());
+        assert_eq!(claim.foreign.as_deref(), Some("orders-mtls"));
+    }
+}
+
+#[test]
+fn the_key_of_an_intermediate_is_known_by_namespace_name_and_uid_of_its_cluster() {
+    let cluster = ObjectKey::cluster("team-a", "orders");
+    let whose = |of: &str, uid: &str| {
+        whose_key(&secret(true, None, &[(names::KEY_OF, of), (names::KEY_OF_UID, uid)]), &cluster, "second")
+    };
+    assert_eq!(whose("team-a/orders", "second"), Whose::Its);
+    assert_eq!(whose("team-a/orders", "first"), Whose::Namesakes);
+    assert_eq!(whose("team-b/orders", "second"), Whose::Others);
+    assert_eq!(whose_key(&secret(true, None, &[]), &cluster, "second"), Whose::Others, "the operator's own");
 }
 
 #[test]

@@ -1,29 +1,30 @@
-//! Does what was decided about a cluster's identity: Secrets first, because pods wait for them, then the objects that show them.
+//! Does what was decided about a cluster's certificates: Secrets, and the objects that show them.
 
-use super::cluster_reading::{Keys, Reading};
+use super::cluster_reading::{Keys, Reading, is_key_of, key_of};
 use super::contents::Contents;
 use super::in_force::InForce;
 use super::root_reading::intermediate;
-use super::root_writing::notes;
+use super::root_writing::{labels, notes};
 use super::secrets::{OPAQUE, SecretWanted, TLS};
 use super::{Error, INTERMEDIATE_VALIDITY, Identities};
-use crate::runtime::ObjectKey;
-use api::certificates::{ValkeyCertificateBundleSpec, names};
+use crate::runtime::{self, ObjectKey};
+use api::certificates::names;
 use api::cluster::ValkeyCluster;
 use api::names as common;
 use api::names::certificate_file::{CHAIN, KEY, ROOTS};
 use api::names::{API_VERSION, KIND, MANAGER, annotation};
-use certificates::{ClusterPlan, Found, Leaf, LeafStep, Policy};
+use certificates::{Found, Leaf, Policy, Why};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::api::{Api, Patch, PatchParams};
-use kube::{Resource, ResourceExt};
+use kube::ResourceExt;
+use kube::api::{DynamicObject, Patch, PatchParams};
 use pki::{Authority, Lifetime, Scope, SystemRandomness};
-use planner::whole_second;
-use serde::{Serialize, de::DeserializeOwned};
-use serde_json::{Value, json};
+use planner::{Made, whole_second};
+use serde_json::Value;
 use std::collections::BTreeMap;
-use std::fmt::Debug;
+
+/// By this label all keys of clusters' intermediates can be found.
+const KEY_COMPONENT: &str = "intermediate-key";
 
 /// The cluster all this is for.
 pub struct Subject {
@@ -51,12 +52,15 @@ impl Subject {
         SecretWanted { name, kind, contents, labels, annotations, owner }
     }
 
-    /// Metadata of an object that shows certificates.
-    fn metadata(&self, name: &str, owner: &OwnerReference) -> Value {
-        json!({
-            "name": name, "namespace": self.name.namespace, "labels": common::labels(&self.name.name),
-            "annotations": self.annotations(), "ownerReferences": [owner],
-        })
+    /// In the operator's namespace, where no owner in another one is allowed: the operator deletes it after its cluster.
+    fn key_secret(&self, contents: Contents, issued_at: Timestamp) -> SecretWanted {
+        let mut annotations = notes(issued_at);
+        annotations.insert(names::KEY_OF.to_owned(), key_of(&self.name));
+        annotations.insert(names::KEY_OF_UID.to_owned(), self.owner.uid.clone());
+        let mut labels = labels();
+        labels.insert(common::label::COMPONENT.to_owned(), KEY_COMPONENT.to_owned());
+        let name = names::intermediate_key_secret(&self.name.namespace, &self.name.name);
+        SecretWanted { name, kind: OPAQUE, contents, labels, annotations, owner: None }
     }
 }
 
@@ -72,78 +76,91 @@ pub fn owner(kind: &str, name: &str, uid: &str) -> OwnerReference {
 }
 
 impl Identities {
-    /// The reading as it is after the plan's steps.
-    pub(super) async fn act_on_cluster(
+    /// Makes the leaf, and first the intermediate if there is a reason to. The reading as it is then.
+    pub(super) async fn issue(
         &self,
         subject: &Subject,
-        plan: &ClusterPlan,
+        (why, above): (&Why, Option<&Why>),
         policy: &Policy,
         in_force: &InForce,
         (mut reading, keys): (Reading, Keys),
         now: Timestamp,
     ) -> Result<Reading, Error> {
-        let (namespace, mut writes) = (&subject.name.namespace, Vec::new());
-        let authority = match &plan.intermediate {
+        let (cluster, namespace, mut writes) = (&subject.name.name, &subject.name.namespace, Vec::new());
+        let authority = match above {
             Some(why) => {
-                tracing::info!(cluster = subject.name.name, namespace, %why, "making the intermediate");
+                tracing::info!(cluster, namespace, %why, "making the intermediate");
                 let root = &in_force.root.authority;
                 let made = root.intermediate(&subject.scope, INTERMEDIATE_VALIDITY, now, &SystemRandomness);
                 let made = made.map_err(Error::issue)?;
-                writes.extend(intermediate_secrets(subject, &made, in_force, now)?);
+                let own = self.settings.namespace.as_str();
+                let (certificate, key) = intermediate_secrets(subject, &made, in_force, now)?;
+                writes.push((namespace.as_str(), certificate, keys.stored.certificate.as_deref()));
+                writes.push((own, key, keys.stored.key.as_deref()));
                 reading.intermediate =
                     Found::Whole(intermediate(&made, Some(whole_second(now)), &in_force.trusted, now));
-                Some(made)
+                made
             }
-            None => keys.intermediate,
+            None => keys.intermediate.clone().ok_or_else(|| Error::Issue("there is no intermediate".to_owned()))?,
         };
-        match (&plan.leaf, authority, keys.leaf) {
-            (LeafStep::Issue(why), Some(authority), _) => {
-                tracing::info!(cluster = subject.name.name, namespace, %why, "making the sidecars' certificate");
-                let (leaf, secret) = make_leaf(subject, &authority, policy, in_force, now)?;
-                reading.leaf = Found::Whole(leaf);
-                writes.push(secret);
-            }
-            (LeafStep::WriteRoots, _, Some(seen)) => {
-                if let Found::Whole(leaf) = &mut reading.leaf {
-                    leaf.roots = in_force.thumbprints();
-                    writes.push(leaf_secret(subject, seen.contents, leaf.lifetime.issued_at, in_force, now)?);
-                }
-            }
-            _ => {}
-        }
-        if !writes.is_empty() {
-            reading.written = now;
-        }
-        let written = writes.iter().map(|secret| self.secrets.write(namespace, secret));
+        tracing::info!(cluster, namespace, %why, "making the sidecars' certificate");
+        let (leaf, secret) = make_leaf(subject, &authority, policy, in_force, now)?;
+        let made = Made { leaf: leaf.thumbprint.clone(), why: why.clone(), intermediate: above.cloned() };
+        (reading.leaf, reading.written) = (Found::Whole(leaf), now);
+        writes.push((namespace, secret, keys.stored.leaf.as_deref()));
+        let written = writes.iter().map(|(namespace, secret, over)| self.secrets.write(namespace, secret, *over));
         futures::future::try_join_all(written).await?;
+        self.memories.set_made(&subject.name, &reading.cluster_uid, made);
         Ok(reading)
     }
 
-    /// Applied only where something of ours is missing or different; what people may set stays theirs.
-    pub(super) async fn apply_object<K>(
+    /// The same leaf beside the roots that are trusted now.
+    pub(super) async fn write_roots(
         &self,
-        api: &Api<K>,
-        live: Option<&K>,
-        manifest: &Value,
-        name: &str,
-    ) -> Result<Option<K>, Error>
-    where
-        K: Resource<DynamicType = ()> + Clone + Debug + Serialize + DeserializeOwned,
-    {
-        let same = live.is_some_and(|live| planner::differences(manifest, &json!(live)).is_empty());
-        if same {
-            return Ok(None);
+        subject: &Subject,
+        in_force: &InForce,
+        (mut reading, keys): (Reading, Keys),
+        now: Timestamp,
+    ) -> Result<Reading, Error> {
+        let (Found::Whole(leaf), Some(seen)) = (&mut reading.leaf, keys.leaf) else { return Ok(reading) };
+        leaf.roots = in_force.thumbprints();
+        let secret = leaf_secret(subject, seen.contents, leaf.lifetime.issued_at, in_force, now)?;
+        self.secrets.write(&subject.name.namespace, &secret, keys.stored.leaf.as_deref()).await?;
+        reading.written = now;
+        Ok(reading)
+    }
+
+    /// A key without its cluster signs for nobody. What cannot be done now is done with the next pass.
+    pub(super) async fn delete_keys_of_ended_clusters(&self) {
+        for (cluster, uid) in self.memories.take_ended() {
+            if let Err(error) = self.delete_key(&cluster, &uid).await {
+                tracing::warn!(cluster = cluster.name, namespace = cluster.namespace, %error, "a key is left over, trying again");
+                self.memories.has_ended(cluster, uid);
+            }
         }
-        self.metrics.write(
-            "apply",
-            if K::kind(&()) == "ValkeyCertificateBundle" {
-                "ValkeyCertificateBundle"
-            } else {
-                "ValkeyCertificateBinding"
-            },
-        );
+    }
+
+    async fn delete_key(&self, cluster: &ObjectKey, uid: &str) -> Result<(), Error> {
+        let (own, name) = (&self.settings.namespace, names::intermediate_key_secret(&cluster.namespace, &cluster.name));
+        let seen = self.secrets.read(own, &name).await.map_err(|detail| Error::Read { what: name.clone(), detail })?;
+        match seen.filter(|seen| is_key_of(seen, cluster, uid)) {
+            Some(seen) => self.secrets.delete(own, &name, &seen.uid).await,
+            None => Ok(()),
+        }
+    }
+
+    /// What people may set stays theirs.
+    pub(super) async fn apply_shown(
+        &self,
+        kind: &'static str,
+        namespace: &str,
+        manifest: &Value,
+    ) -> Result<DynamicObject, Error> {
+        let name = manifest.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+        let api = runtime::own_kind(&self.client, kind, namespace);
+        self.metrics.write("apply", kind);
         let applied = api.patch(name, &PatchParams::apply(MANAGER).force(), &Patch::Apply(manifest)).await;
-        applied.map(Some).map_err(|error| Error::write(format!("the {} {name}", K::kind(&())), &error))
+        applied.map_err(|error| Error::write(format!("the {kind} {name}"), &error))
     }
 }
 
@@ -152,17 +169,14 @@ fn intermediate_secrets(
     made: &Authority,
     in_force: &InForce,
     now: Timestamp,
-) -> Result<Vec<SecretWanted>, Error> {
+) -> Result<(SecretWanted, SecretWanted), Error> {
     let name = &subject.name.name;
     let roots = in_force.trusted.to_pem().map_err(Error::issue)?;
     let certificate =
         Contents::default().with(CHAIN, &made.certificate_pem().map_err(Error::issue)?).with(ROOTS, &roots);
     let key = Contents::default().with(KEY, &made.key_pem().map_err(Error::issue)?);
     let now = whole_second(now);
-    Ok(vec![
-        subject.secret(names::intermediate_secret(name), OPAQUE, certificate, now),
-        subject.secret(names::intermediate_key_secret(name), OPAQUE, key, now),
-    ])
+    Ok((subject.secret(names::intermediate_secret(name), OPAQUE, certificate, now), subject.key_secret(key, now)))
 }
 
 fn make_leaf(
@@ -198,33 +212,4 @@ fn leaf_secret(
     let mut secret = subject.secret(common::mtls_secret(&subject.name.name), TLS, contents, issued_at);
     secret.annotations.insert(names::WRITTEN_AT.to_owned(), whole_second(now).to_string());
     Ok(secret)
-}
-
-/// All but the rotation policy, which people may set.
-pub fn bundle_manifest(subject: &Subject, reading: &Reading) -> Value {
-    let name = &subject.name.name;
-    let lifetime = reading.intermediate.whole().map(|found| found.lifetime);
-    let moment = |at: Timestamp| k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(at);
-    let spec = ValkeyCertificateBundleSpec {
-        ca_ref: names::ROOT.to_owned(),
-        purpose: api::certificates::Purpose::Mtls,
-        cert_secret_ref: names::intermediate_secret(name),
-        key_secret_ref: names::intermediate_key_secret(name),
-        issued_at: lifetime.map(|lifetime| moment(lifetime.issued_at)),
-        expires_at: lifetime.map(|lifetime| moment(lifetime.expires_at)),
-        rotation_policy: Default::default(),
-    };
-    let mut spec = json!(spec);
-    if let Some(map) = spec.as_object_mut() {
-        map.remove("rotationPolicy");
-    }
-    let metadata = subject.metadata(&names::bundle(name), &subject.owner);
-    json!({ "apiVersion": API_VERSION, "kind": "ValkeyCertificateBundle", "metadata": metadata, "spec": spec })
-}
-
-pub fn binding_manifest(subject: &Subject, bundle_uid: &str, spec: &Value) -> Value {
-    let name = &subject.name.name;
-    let bundle = owner("ValkeyCertificateBundle", &names::bundle(name), bundle_uid);
-    let metadata = subject.metadata(&names::binding(name), &bundle);
-    json!({ "apiVersion": API_VERSION, "kind": "ValkeyCertificateBinding", "metadata": metadata, "spec": spec })
 }

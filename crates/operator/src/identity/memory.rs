@@ -4,6 +4,7 @@
 use super::cluster_reading::Reading;
 use crate::runtime::ObjectKey;
 use pki::Party;
+use planner::Made;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,29 +12,90 @@ use std::time::{Duration, Instant};
 /// Passes follow each other closely while pods start; Secrets do not change that fast.
 const FRESH: Duration = Duration::from_secs(5);
 
+/// What was read, or why it could not be.
+pub type LastReading = Result<Arc<Reading>, String>;
+
+/// Of a cluster with a certain uid, as everything here.
+struct Known {
+    uid: String,
+    at: Instant,
+    /// Somebody changed it since.
+    outdated: bool,
+    reading: LastReading,
+}
+
 #[derive(Default)]
 struct Memory {
-    reading: Option<(Instant, Arc<Reading>)>,
+    known: Option<Known>,
+    made: Option<(String, Made)>,
     parties: Option<(String, Vec<Party>)>,
 }
 
 #[derive(Default)]
-pub struct Memories(Mutex<HashMap<ObjectKey, Memory>>);
+pub struct Memories {
+    by_cluster: Mutex<HashMap<ObjectKey, Memory>>,
+    /// Clusters that are gone, each with its uid, whose keys nobody has looked for yet.
+    ended: Mutex<HashSet<(ObjectKey, String)>>,
+}
 
 impl Memories {
     fn all(&self) -> MutexGuard<'_, HashMap<ObjectKey, Memory>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.by_cluster.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The last reading, if it is recent and of this very cluster.
-    pub fn fresh(&self, cluster: &ObjectKey, uid: &str) -> Option<Arc<Reading>> {
+    fn ended(&self) -> MutexGuard<'_, HashSet<(ObjectKey, String)>> {
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Clusters that have gone since this was last asked.
+    pub fn take_ended(&self) -> HashSet<(ObjectKey, String)> {
+        std::mem::take(&mut self.ended())
+    }
+
+    /// Has to be asked for again.
+    pub fn has_ended(&self, cluster: ObjectKey, uid: String) {
+        self.ended().insert((cluster, uid));
+    }
+
+    /// The last reading of this very cluster.
+    pub fn known(&self, cluster: &ObjectKey, uid: &str) -> Option<LastReading> {
         let all = self.all();
-        let (read, reading) = all.get(cluster)?.reading.as_ref()?;
-        (read.elapsed() < FRESH && reading.cluster_uid == uid).then(|| reading.clone())
+        let known = all.get(cluster)?.known.as_ref().filter(|known| known.uid == uid)?;
+        Some(known.reading.clone())
     }
 
-    pub fn remember(&self, cluster: &ObjectKey, reading: Arc<Reading>) {
-        self.all().entry(cluster.clone()).or_default().reading = Some((Instant::now(), reading));
+    /// Whether it was read a moment ago and nothing happened to it since.
+    pub fn is_fresh(&self, cluster: &ObjectKey, uid: &str) -> bool {
+        let all = self.all();
+        let known = all.get(cluster).and_then(|memory| memory.known.as_ref()).filter(|known| known.uid == uid);
+        known.is_some_and(|known| known.reading.is_ok() && !known.outdated && known.at.elapsed() < FRESH)
+    }
+
+    /// True when it is other than what was known.
+    pub fn remember(&self, cluster: &ObjectKey, uid: &str, reading: LastReading) -> bool {
+        let mut all = self.all();
+        let memory = all.entry(cluster.clone()).or_default();
+        let same = memory.known.as_ref().is_some_and(|known| known.uid == uid && known.reading == reading);
+        memory.known = Some(Known { uid: uid.to_owned(), at: Instant::now(), outdated: false, reading });
+        !same
+    }
+
+    /// It has to be read again.
+    pub fn outdated(&self, cluster: &ObjectKey) {
+        if let Some(known) = self.all().get_mut(cluster).and_then(|memory| memory.known.as_mut()) {
+            known.outdated = true;
+        }
+    }
+
+    pub fn set_made(&self, cluster: &ObjectKey, uid: &str, made: Made) {
+        self.all().entry(cluster.clone()).or_default().made = Some((uid.to_owned(), made));
+    }
+
+    /// What this process made last for this cluster.
+    pub fn made(&self, cluster: &ObjectKey, uid: &str) -> Option<Made> {
+        let all = self.all();
+        let (of, made) = all.get(cluster)?.made.as_ref()?;
+        (of == uid).then(|| made.clone())
     }
 
     /// How the sidecars of this cluster, by its uid, stand.
@@ -48,26 +110,30 @@ impl Memories {
         (of == uid).then(|| parties.clone())
     }
 
-    /// An object of this cluster was seen in this version. True if that is news, and then nothing is taken for fresh.
+    /// An object of this cluster was seen in this version. True if that is news, and then all is read again.
     pub fn noticed(&self, cluster: &ObjectKey, name: &str, version: Option<&str>) -> bool {
         let mut all = self.all();
         let Some(memory) = all.get_mut(cluster) else { return false };
-        let known = memory.reading.as_ref().is_some_and(|(_, reading)| reading.has_seen(name, version));
-        if !known {
-            memory.reading = None;
-        }
-        !known
+        let Some(known) = memory.known.as_mut() else { return true };
+        let seen = known.reading.as_ref().is_ok_and(|reading| reading.has_seen(name, version));
+        known.outdated |= !seen;
+        !seen
     }
 
     pub fn forget(&self, cluster: &ObjectKey) {
-        self.all().remove(cluster);
+        let memory = self.all().remove(cluster);
+        if let Some(known) = memory.and_then(|memory| memory.known) {
+            self.has_ended(cluster.clone(), known.uid);
+        }
     }
 
     /// Forgets clusters of one scope that are no longer there: an end in a time without a watch is not told, and a pass that was
     /// under way remembers its cluster once more.
     pub fn keep(&self, scope: Option<&str>, clusters: &HashSet<ObjectKey>) {
         let elsewhere = |cluster: &ObjectKey| scope.is_some_and(|namespace| namespace != cluster.namespace);
-        self.all().retain(|cluster, _| elsewhere(cluster) || clusters.contains(cluster));
+        let gone: Vec<ObjectKey> =
+            self.all().keys().filter(|cluster| !elsewhere(cluster) && !clusters.contains(*cluster)).cloned().collect();
+        gone.iter().for_each(|cluster| self.forget(cluster));
     }
 
     pub fn len(&self) -> usize {

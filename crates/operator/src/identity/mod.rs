@@ -1,6 +1,6 @@
 //! Identities: the operator makes and keeps the root, its own certificate, and those of every cluster's sidecars. IO; what to do is
 //! decided in the crate `certificates`, how certificates are made in `pki`. `run` starts [`Own`] on every replica and
-//! [`Identities::lead`] on the leader; `reconcile` calls [`Identities::ensure`] at each pass over a cluster.
+//! [`Identities::lead`] on the leader; passes over a cluster observe its certificates here, and steps of its plan are carried out here.
 
 mod authority;
 mod cluster;
@@ -16,19 +16,18 @@ mod own;
 mod own_intermediate;
 mod own_leaf;
 mod parties;
-mod pods;
 mod root;
 mod root_reading;
 mod root_writing;
 mod secrets;
 mod wanted_root;
 
-pub use cluster::IdentityFacts;
 pub use own::Own;
 pub use parties::{NoParties, Parties, SidecarParty};
 
 use crate::client::Clients;
 use crate::metrics::Metrics;
+use crate::runtime::is_namespace_terminating;
 use in_force::InForce;
 use kube::Client;
 use memory::Memories;
@@ -60,7 +59,7 @@ pub enum Error {
     #[error("{what} could not be read: {detail}")]
     Read { what: String, detail: String },
     #[error("{what} could not be written: {detail}")]
-    Write { what: String, detail: String },
+    Write { what: String, detail: String, terminating: bool },
     #[error("a certificate could not be made: {0}")]
     Issue(String),
     #[error("{0}")]
@@ -69,11 +68,16 @@ pub enum Error {
 
 impl Error {
     fn write(what: impl Into<String>, error: &kube::Error) -> Self {
-        Self::Write { what: what.into(), detail: detail(error) }
+        Self::Write { what: what.into(), detail: detail(error), terminating: is_namespace_terminating(error) }
     }
 
     fn read(what: impl Into<String>, error: &kube::Error) -> Self {
         Self::Read { what: what.into(), detail: detail(error) }
+    }
+
+    /// The namespace is being deleted and takes everything with it.
+    pub fn is_namespace_terminating(&self) -> bool {
+        matches!(self, Self::Write { terminating: true, .. })
     }
 
     fn issue(error: impl std::fmt::Display) -> Self {

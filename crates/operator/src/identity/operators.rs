@@ -69,16 +69,16 @@ impl Identities {
         let looks = others.map(|entry| async { (entry.name.clone(), api.get_opt(&entry.name).await) });
         for (name, found) in join_all(looks).await {
             if found.is_ok_and(|pod| pod.is_none_or(|pod| is_over(&pod))) {
-                self.forget_replica(&name).await;
+                self.forget_replica(authority, &name).await;
             }
         }
     }
 
     /// Applying nothing in its name takes the entry out.
-    async fn forget_replica(&self, name: &str) {
+    async fn forget_replica(&self, authority: &ValkeyCA, name: &str) {
         tracing::info!(replica = name, "a replica of the operator is gone");
         self.metrics.write("apply", "ValkeyCA/status");
-        if let Err(error) = apply(&self.client, &self.settings.namespace, name, Vec::new()).await {
+        if let Err(error) = apply(&self.client, authority, name, Vec::new()).await {
             tracing::debug!(%error, "its entry stays until the next pass");
         }
     }
@@ -102,15 +102,21 @@ pub async fn tell(client: &Client, namespace: &str, replica: &str, facts: &OwnFa
     if entries(&authority).contains(&entry) {
         return Ok(false);
     }
-    apply(client, namespace, replica, vec![entry]).await?;
+    apply(client, &authority, replica, vec![entry]).await?;
     Ok(true)
 }
 
-async fn apply(client: &Client, namespace: &str, replica: &str, entries: Vec<OperatorReplica>) -> kube::Result<()> {
-    let api: Api<ValkeyCA> = Api::namespaced(client.clone(), namespace);
+async fn apply(
+    client: &Client,
+    authority: &ValkeyCA,
+    replica: &str,
+    entries: Vec<OperatorReplica>,
+) -> kube::Result<()> {
+    let namespace = authority.namespace().unwrap_or_default();
+    let api: Api<ValkeyCA> = Api::namespaced(client.clone(), &namespace);
+    let metadata = json!({ "name": names::ROOT, "uid": authority.metadata.uid });
     let status = if entries.is_empty() { json!({}) } else { json!({ "operators": entries }) };
-    let patch =
-        json!({ "apiVersion": API_VERSION, "kind": "ValkeyCA", "metadata": { "name": names::ROOT }, "status": status });
+    let patch = json!({ "apiVersion": API_VERSION, "kind": "ValkeyCA", "metadata": metadata, "status": status });
     let parameters = PatchParams::apply(&format!("{MANAGER}-{replica}")).force();
     api.patch_status(names::ROOT, &parameters, &Patch::Apply(&patch)).await.map(drop)
 }

@@ -3,13 +3,14 @@
 use super::in_force::InForce;
 use super::root_reading::RootReading;
 use super::{Error, INTERMEDIATE_VALIDITY, Identities};
+use crate::client::watch_config;
 use api::certificates::{TrustedRoot, ValkeyCA, names};
 use certificates::{AuthorityReport, RootPlan, RootView, authority_status, root_plan};
 use futures::{Stream, StreamExt};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::Api;
-use kube::runtime::watcher::{self, Event};
+use kube::runtime::watcher::Event;
 use kube::runtime::{WatchStreamExt, watcher as watch};
 use pki::{Bundle, Party};
 use std::collections::BTreeMap;
@@ -45,6 +46,7 @@ impl Identities {
                     UNDER_WAY
                 }
             };
+            self.delete_keys_of_ended_clusters().await;
             let _ = tokio::time::timeout(pause.mul_f64(0.8 + fastrand::f64() * 0.2), changes.next()).await;
         }
     }
@@ -52,7 +54,7 @@ impl Identities {
     /// An item whenever somebody changed or deleted the ValkeyCA.
     fn authority_changes(&self) -> impl Stream<Item = ()> + use<> {
         let mut known = None;
-        let only = watcher::Config::default().fields(&format!("metadata.name={}", names::ROOT));
+        let only = watch_config().fields(&format!("metadata.name={}", names::ROOT));
         let authorities: Api<ValkeyCA> = Api::namespaced(self.watch_client.clone(), &self.settings.namespace);
         watch(authorities, only).default_backoff().filter_map(move |event| {
             let news = match event {

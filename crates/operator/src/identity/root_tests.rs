@@ -49,7 +49,7 @@ fn a_certificate_that_somebody_put_into_the_signing_secret_does_not_sign() {
         let (certificate, key) = (ours.certificate_pem().unwrap(), ours.key_pem().unwrap());
         let contents = Contents::default().with(CHAIN, &certificate).with(KEY, &key);
         let note = noted.map(|root| (names::THUMBPRINT.to_owned(), root.thumbprint().to_string()));
-        SecretSeen { contents, annotations: note.into_iter().collect(), ours: true, controller: None }
+        SecretSeen { contents, annotations: note.into_iter().collect(), ours: true, ..SecretSeen::default() }
     };
     assert!(stored_signing(&secret(Some(&ours))).is_some());
     assert!(stored_signing(&secret(None)).is_some(), "written before it was noted");

@@ -124,8 +124,19 @@ impl Identities {
         Ok(())
     }
 
+    /// Over what the operator made for itself, and nothing else.
     async fn write_own(&self, wanted: SecretWanted) -> Result<(), Error> {
-        self.secrets.write(&self.settings.namespace, &wanted).await
+        let (namespace, what) = (&self.settings.namespace, || format!("the Secret {}", wanted.name));
+        let there = self.secrets.read(namespace, &wanted.name).await;
+        match there.map_err(|detail| Error::Read { what: what(), detail })? {
+            None => self.secrets.write(namespace, &wanted, None).await,
+            Some(seen) if seen.is_operators() => self.secrets.write_anew(namespace, &wanted, &seen.uid).await,
+            Some(_) => {
+                let detail =
+                    "one of that name is there which the operator did not make for itself: delete or rename it";
+                Err(Error::Write { what: what(), detail: detail.to_owned(), terminating: false })
+            }
+        }
     }
 }
 

@@ -30,7 +30,12 @@ fn signing(authority: &Authority, source: Source) -> Root {
 fn secret(certificate: &str, key: &str, noted: Option<&Authority>) -> SecretSeen {
     let contents = Contents::default().with(CHAIN, certificate).with(KEY, key);
     let note = noted.map(|root| (names::THUMBPRINT.to_owned(), root.thumbprint().to_string()));
-    SecretSeen { contents, annotations: note.into_iter().collect::<BTreeMap<_, _>>(), ours: true, controller: None }
+    SecretSeen {
+        contents,
+        annotations: note.into_iter().collect::<BTreeMap<_, _>>(),
+        ours: true,
+        ..SecretSeen::default()
+    }
 }
 
 fn holding(authority: &Authority, noted: Option<&Authority>) -> SecretSeen {

@@ -7,10 +7,11 @@ use super::kind::Kind;
 use super::object::ObjectId;
 use super::scope::Scope;
 use super::{entry, resources};
-use api::names::MANAGER;
+use api::names::{MANAGER, annotation::NUDGED_AT};
 use futures::{StreamExt, stream};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, Preconditions, PropagationPolicy};
+use kube::core::Status;
 use planner::{Apply, ChildKey, Step, Why, WriteFailure, differences};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -38,6 +39,9 @@ pub enum Error {
     Request(#[from] kube::Error),
     #[error("the repair could not be written as a JSON patch")]
     EncodePatch(#[from] serde_json::Error),
+    /// A step that only its kind knows.
+    #[error("{detail}")]
+    Own { detail: String, terminating: bool },
 }
 
 impl Error {
@@ -47,30 +51,45 @@ impl Error {
             Error::Request(kube::Error::Api(status)) => status.message.clone(),
             Error::Request(error) => error.to_string(),
             Error::EncodePatch(error) => error.to_string(),
+            Error::Own { detail, .. } => detail.clone(),
         }
     }
 
     /// The namespace is being deleted and takes everything with it.
     pub fn is_namespace_terminating(&self) -> bool {
-        let Error::Request(kube::Error::Api(status)) = self else { return false };
-        let causes = status.details.iter().flat_map(|details| &details.causes);
-        causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating")
+        match self {
+            Error::Request(error) => is_namespace_terminating(error),
+            Error::EncodePatch(_) => false,
+            Error::Own { terminating, .. } => *terminating,
+        }
     }
 
     /// Whether asking again without a change elsewhere is pointless: it is the request that is wrong.
     pub fn is_refusal(&self) -> bool {
-        matches!(self, Error::Request(kube::Error::Api(status)) if [400, 403, 422].contains(&status.code))
+        let Error::Request(kube::Error::Api(status)) = self else { return false };
+        [400, 403, 422].contains(&status.code) && !is_outdated(status)
     }
 }
 
+pub fn is_namespace_terminating(error: &kube::Error) -> bool {
+    let kube::Error::Api(status) = error else { return false };
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating")
+}
+
 /// Objects in the given order, then what concerns single pods, several at a time: a large cluster has thousands of those.
-pub async fn act<K: Kind>(steps: &[&Step], id: &ObjectId, controller: &Controller<K>) -> Vec<Failure> {
+pub async fn act<K: Kind>(
+    steps: &[&Step],
+    object: &K::Object,
+    id: &ObjectId,
+    controller: &Controller<K>,
+) -> Vec<Failure> {
     let (each_pod, objects): (Vec<&Step>, Vec<&Step>) = steps.iter().copied().partition(|step| concerns_one_pod(step));
     let mut failures = Vec::new();
     for step in objects {
-        failures.extend(attempt(step, id, controller).await);
+        failures.extend(attempt(step, object, id, controller).await);
     }
-    let attempts: Vec<_> = each_pod.into_iter().map(|step| attempt(step, id, controller)).collect();
+    let attempts: Vec<_> = each_pod.into_iter().map(|step| attempt(step, object, id, controller)).collect();
     failures.extend(stream::iter(attempts).buffered(AT_A_TIME).collect::<Vec<_>>().await.into_iter().flatten());
     failures
 }
@@ -79,8 +98,13 @@ fn concerns_one_pod(step: &Step) -> bool {
     matches!(step, Step::PatchPod { .. } | Step::GrowClaim { .. })
 }
 
-async fn attempt<K: Kind>(step: &Step, id: &ObjectId, controller: &Controller<K>) -> Option<Failure> {
-    match execute(step, id, controller).await {
+async fn attempt<K: Kind>(
+    step: &Step,
+    object: &K::Object,
+    id: &ObjectId,
+    controller: &Controller<K>,
+) -> Option<Failure> {
+    match execute(step, object, id, controller).await {
         Ok(()) => {
             tracing::info!(kind = &*id.key.kind, name = id.key.name, namespace = id.key.namespace, "{step}");
             None
@@ -89,15 +113,24 @@ async fn attempt<K: Kind>(step: &Step, id: &ObjectId, controller: &Controller<K>
     }
 }
 
-async fn execute<K: Kind>(step: &Step, id: &ObjectId, controller: &Controller<K>) -> Result<(), Error> {
+async fn execute<K: Kind>(
+    step: &Step,
+    object: &K::Object,
+    id: &ObjectId,
+    controller: &Controller<K>,
+) -> Result<(), Error> {
     match step {
         // Commands are sent before any write, by the dispatcher.
         Step::Command(_) => Ok(()),
         Step::Apply(step) => apply(step, id, controller).await,
         Step::Delete { key, uid } => delete(key, uid, PropagationPolicy::Background, id, controller).await,
         Step::Release { key, uid } => delete(key, uid, PropagationPolicy::Orphan, id, controller).await,
+        Step::Nudge { key, uid, at } => nudge(key, uid, &at.to_string(), id, controller).await,
         Step::GrowClaim { claim, uid, storage } => grow(claim, uid, storage, id, controller).await,
         Step::PatchPod { pod, uid, metadata } => patch_pod(pod, uid, metadata, id, controller).await,
+        Step::IssueCertificate { .. } | Step::WriteRoots { .. } | Step::ShowCertificate { .. } => {
+            controller.kind.carry_out(step, object).await
+        }
     }
 }
 
@@ -111,12 +144,22 @@ async fn apply<K: Kind>(step: &Apply, id: &ObjectId, controller: &Controller<K>)
     let force = step.why != Why::Missing;
     let parameters = PatchParams { force, ..PatchParams::apply(MANAGER) };
     controller.scope.metrics.write("apply", step.key.kind.as_str());
-    let mut live = api.patch(&step.key.name, &parameters, &Patch::Apply(&step.manifest)).await?;
+    let mut live = api.patch(&step.key.name, &parameters, &Patch::Apply(&bound(step))).await?;
     if let Some(patch) = disown_update(&live) {
         live = patch_json(&api, &step.key, &patch, &controller.scope).await?;
     }
     remember(step, live, asked, id, controller);
     Ok(())
+}
+
+/// The manifest for the object that was judged and for no other: the API server refuses it for one that has taken its name since.
+fn bound(step: &Apply) -> Value {
+    let mut manifest = step.manifest.clone();
+    let metadata = manifest.get_mut("metadata").and_then(Value::as_object_mut);
+    if let (Some(uid), Some(metadata)) = (&step.uid, metadata) {
+        metadata.insert("uid".to_owned(), json!(uid));
+    }
+    manifest
 }
 
 async fn patch_json(
@@ -129,6 +172,14 @@ async fn patch_json(
     scope.metrics.write("patch", key.kind.as_str());
     let parameters = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
     Ok(api.patch(&key.name, &parameters, &Patch::Json::<()>(patch)).await?)
+}
+
+/// The object is no longer the one, or no longer as, the request was made for: the next pass makes another.
+fn is_outdated(status: &Status) -> bool {
+    let says = |text: &str| status.message.contains(text);
+    // A UID that has changed is told like any field that must not; a test of a JSON patch that fails, without a word about it.
+    status.code == 422
+        && (says("metadata.uid") || says("the server rejected our request due to an error in our request"))
 }
 
 /// A JSON patch leaves its values owned by "update" beside "apply", and they could never be dropped again by applying.
@@ -197,6 +248,22 @@ fn forget<K: Kind>(key: &ChildKey, uid: &str, id: &ObjectId, controller: &Contro
     controller.scope.cache.remove(&object, uid);
 }
 
+async fn nudge<K: Kind>(
+    key: &ChildKey,
+    uid: &str,
+    at: &str,
+    id: &ObjectId,
+    controller: &Controller<K>,
+) -> Result<(), Error> {
+    let api = resources::children(&controller.scope.client, key.kind, Some(&id.key.namespace));
+    let patch = json!({ "metadata": { "uid": uid, "annotations": { NUDGED_AT: at } } });
+    controller.scope.metrics.write("patch", key.kind.as_str());
+    let asked = Instant::now();
+    let live = api.patch(&key.name, &merge(), &Patch::Merge(&patch)).await?;
+    insert(entry::child(key.kind, live), asked, &controller.scope);
+    Ok(())
+}
+
 async fn grow<K: Kind>(
     claim: &str,
     uid: &str,
@@ -258,6 +325,30 @@ fn merge() -> PatchParams {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn refusal(code: u16, message: &str) -> bool {
+        let status = json!({ "code": code, "message": message });
+        Error::from(kube::Error::Api(Box::new(serde_json::from_value(status).unwrap()))).is_refusal()
+    }
+
+    #[test]
+    fn an_object_that_changed_meanwhile_is_tried_again_and_a_wrong_request_is_told() {
+        let uid = "Service \"poc\" is invalid: metadata.uid: Invalid value: \"a\": field is immutable";
+        assert!(!refusal(422, uid) && !refusal(409, "uid mismatch"));
+        assert!(!refusal(422, "the server rejected our request due to an error in our request"), "a test that failed");
+        assert!(refusal(422, "Service \"poc\" is invalid: spec.ports: Required value") && refusal(403, "no"));
+    }
+
+    #[test]
+    fn an_apply_is_bound_to_the_object_that_was_judged() {
+        let step = |uid: Option<&str>| {
+            let (key, manifest) =
+                (ChildKey::new(planner::ChildKind::Service, "poc"), json!({ "metadata": { "name": "poc" } }));
+            bound(&Apply { key, manifest, why: Why::Changed, uid: uid.map(str::to_owned), evict: Vec::new() })
+        };
+        assert_eq!(step(Some("u")), json!({ "metadata": { "name": "poc", "uid": "u" } }));
+        assert_eq!(step(None), json!({ "metadata": { "name": "poc" } }), "there was none");
+    }
 
     #[test]
     fn what_a_policy_took_out_of_a_patch_is_known_and_what_it_left_is_not_blamed() {

@@ -164,7 +164,7 @@ impl<K: Kind> ApiWork<K> {
             return Ok(Done { changed: true });
         }
         let writes: Vec<&Step> = self.intent.steps.iter().filter(|step| step.command().is_none()).collect();
-        let failures = act::act(&writes, &self.id, controller).await;
+        let failures = act::act(&writes, &self.object, &self.id, controller).await;
         if failures.iter().any(|failure| failure.error.is_namespace_terminating()) {
             controller.states.change(&self.id, |state| state.wait_before_api_work(IN_TROUBLE));
             return Ok(Done::default());
@@ -185,6 +185,7 @@ impl<K: Kind> ApiWork<K> {
             self.plan_again(failures.clone(), previous.as_ref(), controller);
         }
         publish(&self.id, self.intent.status, previous.as_ref(), controller).await?;
+        publish::others(&self.id, self.intent.other_statuses, controller).await?;
         failures.into_iter().next().map_or(Ok(Done { changed: wrote }), |failure| {
             Err(Error::Write { step: failure.step, detail: failure.detail, refused: failure.refused })
         })
@@ -194,7 +195,8 @@ impl<K: Kind> ApiWork<K> {
     fn plan_again(&mut self, failures: Vec<WriteFailure>, previous: Option<&K::Status>, controller: &Controller<K>) {
         controller.kind.wrote(&mut self.observation, WriteOutcome { tried: true, failures });
         let now = Timestamp::now();
-        self.intent.status = controller.kind.plan(&self.object, &self.observation, previous, now).status;
+        let intent = controller.kind.plan(&self.object, &self.observation, previous, now);
+        (self.intent.status, self.intent.other_statuses) = (intent.status, intent.other_statuses);
     }
 }
 
@@ -223,8 +225,8 @@ impl<K: Kind> Controller<K> {
         let number = |text: &str| text.parse::<u128>().unwrap_or_default();
         let known = number(object.resource_version().as_deref().unwrap_or_default());
         let written = self.states.of(&ObjectId::of(object)).published;
-        let written = written.filter(|(version, _)| number(version) >= known);
-        written.map(|(_, status)| status).or_else(|| cached.cloned())
+        let written = written.filter(|written| number(&written.version) >= known);
+        written.map(|written| written.status).or_else(|| cached.cloned())
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a kind of ours has to say of itself; the runtime does the rest.
 
+use super::act;
 use super::object::{ObjectId, ObjectKey};
 use super::references::{Reference, ReferenceKey};
 use super::scope::Scope;
@@ -10,8 +11,9 @@ use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use k8s_openapi::jiff::Timestamp;
 use kube::Resource;
+use kube::api::DynamicObject;
 use kube::runtime::reflector::Store;
-use planner::{Notice, Step, WriteOutcome};
+use planner::{Notice, OtherStatus, Step, WriteOutcome};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, HashSet};
@@ -80,6 +82,15 @@ pub trait Kind: Send + Sync + Sized + 'static {
         async { false }
     }
 
+    /// A step that only this kind knows.
+    fn carry_out(&self, step: &Step, _object: &Self::Object) -> impl Future<Output = Result<(), act::Error>> + Send {
+        let detail = format!("this kind does not know how to {step}");
+        async { Err(act::Error::Own { detail, terminating: false }) }
+    }
+
+    /// The status of another object that goes with this one was written.
+    fn published(&self, _id: &ObjectId, _object: &DynamicObject) {}
+
     /// Called once, with all objects of the kind in this scope.
     fn start(&self, _scope: &Scope, _objects: Store<Guarded<Self::Object>>) {}
 
@@ -113,6 +124,8 @@ pub struct Intent<S, D = ()> {
     /// Object writes and node commands, in their order.
     pub steps: Vec<Step>,
     pub status: S,
+    /// Those of other objects of ours that go with it, where they are to be written.
+    pub other_statuses: Vec<OtherStatus>,
     /// Each is published once, also if another pass comes first.
     pub events: Vec<Notice>,
     /// It is being deleted: nothing about it is news.

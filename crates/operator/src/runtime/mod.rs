@@ -19,6 +19,7 @@ mod scope;
 mod state;
 mod watch;
 
+pub use act::{Error as ActError, is_namespace_terminating};
 pub use api_work::{IN_TROUBLE, Ticket};
 pub use cache::{Cache, Entry, ObjectName, Payload, Snapshot, Source};
 pub use controller::{AnyKind, register};
@@ -27,7 +28,7 @@ pub use kind::{Intent, Kind, Known, Unreadable};
 pub use memories::Memories;
 pub use object::{ObjectId, ObjectKey};
 pub use references::{Reference, ReferenceKey, References};
-pub use resources::{children, plain, pods, scoped};
+pub use resources::{children, own_kind, plain, pods, scoped};
 pub use scope::{Queues, Scope, ScopeSettings};
 pub use state::State;
 pub use watch::{Guarded, ours};

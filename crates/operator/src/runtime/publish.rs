@@ -4,13 +4,16 @@
 use super::controller::Controller;
 use super::kind::Kind;
 use super::object::ObjectId;
-use api::names::MANAGER;
+use super::resources;
+use super::state::Published;
+use api::names::{API_VERSION, MANAGER};
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams, PostParams};
-use planner::{Notice, notices, whole_second};
+use planner::{Notice, OtherStatus, notices, whole_second};
 use serde_json::json;
+use std::time::Instant;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -42,6 +45,24 @@ pub async fn publish<K: Kind>(
     write(next, id, controller).await
 }
 
+/// Statuses of other objects of ours.
+pub async fn others<K: Kind>(
+    id: &ObjectId,
+    statuses: Vec<OtherStatus>,
+    controller: &Controller<K>,
+) -> Result<(), Error> {
+    for OtherStatus { kind, written_as, name, uid, status } in statuses {
+        let api = resources::own_kind(&controller.scope.client, kind, &id.key.namespace);
+        let metadata = json!({ "name": name, "uid": uid });
+        let patch = json!({ "apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "status": status });
+        controller.scope.metrics.write("apply", written_as);
+        let written = api.patch_status(&name, &PatchParams::apply(MANAGER).force(), &Patch::Apply(&patch)).await;
+        let written = written.map_err(|source| Error::WriteStatus { kind: kind.to_owned(), name, source })?;
+        controller.kind.published(id, &written);
+    }
+    Ok(())
+}
+
 async fn write<K: Kind>(status: K::Status, id: &ObjectId, controller: &Controller<K>) -> Result<(), Error> {
     let resource = ApiResource::erase::<K::Object>(&());
     let api: Api<DynamicObject> = Api::namespaced_with(controller.scope.client.clone(), &id.key.namespace, &resource);
@@ -57,8 +78,8 @@ async fn write<K: Kind>(status: K::Status, id: &ObjectId, controller: &Controlle
         .patch_status(name, &PatchParams::apply(MANAGER).force(), &Patch::Apply(&patch))
         .await
         .map_err(|source| Error::WriteStatus { kind, name: name.clone(), source })?;
-    let version = written.metadata.resource_version.unwrap_or_default();
-    controller.states.change(id, |state| state.published = Some((version, status)));
+    let (version, at) = (written.metadata.resource_version.unwrap_or_default(), Instant::now());
+    controller.states.change(id, |state| state.published = Some(Published { version, status, at }));
     Ok(())
 }
 

@@ -1,5 +1,6 @@
 //! How the kinds of the planner are reached in the API. Used by watch, observe and act.
 
+use api::names::{GROUP, VERSION};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Client, Resource};
@@ -17,6 +18,12 @@ pub fn children(client: &Client, kind: ChildKind, namespace: Option<&str>) -> Ap
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource(kind)),
         None => Api::all_with(client.clone(), &resource(kind)),
     }
+}
+
+/// Another kind of ours, by its name.
+pub fn own_kind(client: &Client, kind: &str, namespace: &str) -> Api<DynamicObject> {
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(GROUP, VERSION, kind));
+    Api::namespaced_with(client.clone(), namespace, &resource)
 }
 
 pub fn pods(client: &Client, namespace: &str) -> Api<Pod> {

@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 
 #[derive(Clone, Debug)]
 pub struct State<S> {
-    /// The status this process wrote last, with the resource version the object has since.
-    pub published: Option<(String, S)>,
+    pub published: Option<Published<S>>,
     /// Events that are not published yet, the oldest first: the pass that decided may have had no occasion to.
     pub unpublished: Vec<Notice>,
     altered: BTreeMap<ChildKey, Altered<Vec<Difference>>>,
@@ -21,6 +20,14 @@ pub struct State<S> {
     retry_at: Option<Instant>,
     /// A pass could not begin its work at the API server.
     held_back: bool,
+}
+
+/// The status this process wrote last, with the resource version the object has since, and when that was.
+#[derive(Clone, Debug)]
+pub struct Published<S> {
+    pub version: String,
+    pub status: S,
+    pub at: Instant,
 }
 
 impl<S> Default for State<S> {
@@ -64,6 +71,12 @@ const HABIT: u32 = 3;
 const FORGOTTEN: Duration = Duration::from_secs(300);
 
 impl<S> State<S> {
+    /// A list that was asked for then shows the object. It knows better what is published, whatever the versions say: the API server's
+    /// state may have been put back to an older one.
+    pub fn listed(&mut self, began: Instant) {
+        self.published.take_if(|published| published.at <= began);
+    }
+
     pub fn wait_before_api_work(&mut self, delay: Duration) {
         self.retry_at = Some(Instant::now() + delay);
     }
@@ -149,6 +162,18 @@ mod tests {
         assert_eq!(memory.unpublished, [event(1)]);
         memory.event_published(&event(1));
         assert_eq!(memory.unpublished, []);
+    }
+
+    #[test]
+    fn a_list_knows_better_what_was_published_before_it_was_asked_for() {
+        let now = Instant::now();
+        let published = |at| Some(Published { version: "900".into(), status: (), at });
+        let mut memory = State { published: published(now), ..State::default() };
+        memory.listed(now);
+        assert!(memory.published.is_none(), "restored from an older state, it may not be there any more");
+        memory.published = published(now + Duration::from_millis(1));
+        memory.listed(now);
+        assert!(memory.published.is_some());
     }
 
     #[test]

@@ -1,19 +1,21 @@
 //! The rules for writes to the API server: whose objects, which pods may end, when a budget may open. Pure.
 
+use super::certificates;
 use crate::child::{ChildKey, ChildKind};
 use crate::claim_facts::ClaimFacts;
-use crate::nodes::{NodeFacts, NodeObservation, NodeState, PodObservation, Valkey};
-use crate::observation::Observation;
+use crate::nodes::{Action, NodeFacts, NodeObservation, NodeState, PodObservation, Valkey};
+use crate::observation::{Observation, Observed};
 use crate::pods::asked_for;
 use crate::step::{Apply, Step};
 use api::quantity::Quantity;
+use jiff::Timestamp;
 use serde_json::Value;
 use topology::{NodeId, NodeView, PodName, Role};
 
-type Verdict = Result<(), String>;
+pub(super) type Verdict = Result<(), String>;
 
 /// Whether this step keeps the rules, as far as it is a write.
-pub fn check_write(step: &Step, observation: &Observation) -> Verdict {
+pub fn check_write(step: &Step, observation: &Observation, now: Timestamp) -> Verdict {
     match step {
         Step::Command(_) => Ok(()),
         Step::Apply(apply) => owned(apply, observation).and_then(|()| check_apply(apply, observation)),
@@ -21,7 +23,11 @@ pub fn check_write(step: &Step, observation: &Observation) -> Verdict {
         Step::Release { key, .. } => {
             ensure(key.kind == ChildKind::StatefulSet, "only a StatefulSet is deleted without what it made")
         }
+        Step::Nudge { key, .. } => ensure(key.kind == ChildKind::StatefulSet, "only a StatefulSet has pods to make"),
         Step::GrowClaim { claim, uid, storage } => grows(claim, uid, storage, observation),
+        Step::IssueCertificate { replaces, .. } => certificates::issued(replaces.as_ref(), observation, now),
+        Step::WriteRoots { beside } => certificates::with_roots(beside, observation),
+        Step::ShowCertificate { manifest, .. } => certificates::shown(manifest, observation),
         Step::PatchPod { pod, uid, .. } => {
             let seen = observation.pods.iter().any(|seen| seen.name == *pod && seen.uid == *uid);
             ensure(seen, "no such pod was seen")
@@ -29,7 +35,7 @@ pub fn check_write(step: &Step, observation: &Observation) -> Verdict {
     }
 }
 
-fn ensure(holds: bool, rule: &str) -> Verdict {
+pub(super) fn ensure(holds: bool, rule: &str) -> Verdict {
     if holds { Ok(()) } else { Err(rule.to_owned()) }
 }
 
@@ -39,7 +45,19 @@ fn owned(apply: &Apply, observation: &Observation) -> Verdict {
     let cluster = &observation.cluster;
     ensure(text("/metadata/name") == apply.key.name, "the object has another name")?;
     ensure(text("/metadata/namespace") == cluster.namespace, "the object is in another namespace")?;
-    ensure(text("/metadata/ownerReferences/0/uid") == cluster.uid, "the object belongs to another cluster")
+    ensure(text("/metadata/ownerReferences/0/uid") == cluster.uid, "the object belongs to another cluster")?;
+    ensure(
+        seen_uid(apply, observation) == apply.uid.as_deref(),
+        "another object is there than the one to be written over",
+    )
+}
+
+/// UID of what was seen under the name to be written.
+fn seen_uid<'a>(apply: &Apply, observation: &'a Observation) -> Option<&'a str> {
+    match observation.children.get(&apply.key) {
+        Some(Observed::Object(live)) => live.pointer("/metadata/uid").and_then(Value::as_str),
+        _ => None,
+    }
 }
 
 fn check_apply(apply: &Apply, observation: &Observation) -> Verdict {
@@ -100,11 +118,22 @@ fn may_end(pod: &str, uid: &str, ran: bool, observation: &Observation) -> Verdic
     let heard = nodes.and_then(|nodes| Some((nodes, nodes.pods.iter().find(|seen| seen.uid.as_str() == uid)?)));
     match heard.map(|(nodes, seen)| (nodes, &seen.valkey, seen.connected)) {
         _ if !ran => Ok(()),
+        _ if heard.is_some_and(|(_, seen)| has_command_under_way(seen)) => {
+            Err(format!("{pod} may have been given slots or a primary"))
+        }
         Some((nodes, Valkey::Answers(facts), true)) => {
             holds_nothing(facts, nodes).map_err(|why| format!("{pod} {why}"))
         }
         _ => Err(format!("{pod} was not heard")),
     }
+}
+
+/// Something is under way to it, or was, and it has not said since what it is.
+fn has_command_under_way(seen: &PodObservation) -> bool {
+    let given = |action: &Action| matches!(action, Action::AddSlots(_) | Action::Replicate(_));
+    let answered = seen.answer.as_ref().filter(|answer| given(&answer.action));
+    let silent_since = |at| seen.view.as_ref().is_none_or(|view| view.read_at < at);
+    seen.under_way.iter().any(given) || answered.is_some_and(|answer| silent_since(answer.at))
 }
 
 fn holds_nothing(facts: &NodeFacts, nodes: &NodeObservation) -> Verdict {

@@ -15,7 +15,7 @@ use store::{Store, now};
 /// Looks a cluster may need: take down, build, follow up on pods, settle.
 const ROUNDS: usize = 6;
 
-fn look(store: &Store, spec: &Value) -> Plan {
+fn planned(store: &Store, spec: &Value) -> Plan {
     let (cluster, observation) = (spec::cluster(spec), store.observe());
     let validated = validate(&cluster, &spec::settings(), &observation);
     plan(validated.as_ref().map_err(Vec::as_slice), &observation, now())
@@ -25,7 +25,7 @@ fn look(store: &Store, spec: &Value) -> Plan {
 fn converge(store: &mut Store, spec: &Value, budget: usize) -> Plan {
     let mut left = budget;
     for _ in 0..ROUNDS {
-        let found = look(store, spec);
+        let found = planned(store, spec);
         if found.steps.is_empty() || left == 0 {
             return found;
         }
@@ -35,7 +35,7 @@ fn converge(store: &mut Store, spec: &Value, budget: usize) -> Plan {
         left -= found.steps.len().min(left);
         store.run_pods();
     }
-    look(store, spec)
+    planned(store, spec)
 }
 
 fn assert_settled(store: &Store, spec: &Value) {
@@ -119,7 +119,7 @@ proptest! {
         let mut store = Store::default();
         converge(&mut store, &spec, usize::MAX);
         drifts.iter().for_each(|one| drift::drift(&mut store.live, one));
-        prop_assert_eq!(&look(&store, &spec::paused(&spec)).steps, &[]);
+        prop_assert_eq!(&planned(&store, &spec::paused(&spec)).steps, &[]);
     }
 }
 
@@ -147,7 +147,7 @@ fn growing_storage_grows_claims_first_and_keeps_the_pods() {
     converge(&mut store, &spec, usize::MAX);
     let pods = store.pods.clone();
     let grown = spec::with_storage("2Gi");
-    let first = look(&store, &grown).steps;
+    let first = planned(&store, &grown).steps;
     assert!(first.iter().all(|step| matches!(step, planner::Step::GrowClaim { .. })), "{first:?}");
     assert_eq!(converge(&mut store, &grown, usize::MAX).steps, []);
     assert!(store.claims.iter().all(|claim| claim.requested == "2Gi"));
@@ -160,7 +160,7 @@ fn the_stateful_set_stays_while_a_claim_refuses_to_grow() {
     let mut store = Store::default();
     converge(&mut store, &spec::with_storage("1Gi"), usize::MAX);
     store.claims.iter_mut().for_each(|claim| claim.bound = false);
-    let found = look(&store, &spec::with_storage("2Gi"));
+    let found = planned(&store, &spec::with_storage("2Gi"));
     assert_eq!(found.steps, []);
     assert!(!found.report.waiting.is_empty());
 }
@@ -173,7 +173,7 @@ fn the_drifts_of_these_tests_do_break_things() {
     for place in 0..all {
         let mut store = store.clone();
         drift::drift(&mut store.live, &Drift::Change(place, place * 7));
-        broken += usize::from(!look(&store, &spec::full()).steps.is_empty());
+        broken += usize::from(!planned(&store, &spec::full()).steps.is_empty());
     }
     assert!(broken > all / 2, "only {broken} of {all} edits were noticed");
 }
