@@ -19,7 +19,7 @@ pub async fn sound(cluster: &Cluster<'_>, primaries: usize, replicas: usize) -> 
     cluster
         .test
         .wait_for(&what, PATIENCE, async || {
-            Ok(match look(cluster, primaries, primaries * (1 + replicas)).await {
+            Ok(match is_whole(cluster, primaries, primaries * (1 + replicas)).await {
                 Ok(()) => Verdict::Met(()),
                 Err(error) => Verdict::NotYet(format!("{error:#}")),
             })
@@ -29,7 +29,7 @@ pub async fn sound(cluster: &Cluster<'_>, primaries: usize, replicas: usize) -> 
     view::topology(cluster).await
 }
 
-async fn look(cluster: &Cluster<'_>, primaries: usize, nodes: usize) -> Result<()> {
+async fn is_whole(cluster: &Cluster<'_>, primaries: usize, nodes: usize) -> Result<()> {
     let object = cluster.get().await?;
     let ready = cluster::condition(&object, "Ready").context("it has no condition Ready")?;
     ensure!(ready.status == "True", "Ready={} {}: {}", ready.status, ready.reason, ready.message);
@@ -38,6 +38,8 @@ async fn look(cluster: &Cluster<'_>, primaries: usize, nodes: usize) -> Result<(
     let mut addresses: Vec<_> = pods.iter().map(|pod| view::ip(pod).to_owned()).collect();
     addresses.sort();
     ensure!(pods.len() == nodes, "{} pods", pods.len());
+    let ending = pods.iter().find(|pod| pod.metadata.deletion_timestamp.is_some());
+    ensure!(ending.is_none(), "{} is ending", ending.map(ResourceExt::name_any).unwrap_or_default());
     let names: Vec<_> = pods.iter().map(ResourceExt::name_any).collect();
     let views = try_join_all(names.iter().map(|pod| view::of(cluster, pod))).await?;
     for (pod, view) in names.iter().zip(&views) {

@@ -290,9 +290,14 @@ impl Test {
 
     /// SIGKILL to the main process of a container (the pod's only one when none is named), from outside of it.
     pub async fn kill_pod(&self, pod: &str, container: Option<&str>) -> Result<()> {
-        self.note(format!("kill {pod} {}", container.unwrap_or_default()));
+        self.signal_pod(pod, container, "kill").await
+    }
+
+    /// The same with another signal: `stop` freezes it, `cont` thaws it.
+    pub async fn signal_pod(&self, pod: &str, container: Option<&str>, signal: &str) -> Result<()> {
+        self.note(format!("{signal} {pod} {}", container.unwrap_or_default()));
         let target = format!("{}/{pod}", self.namespace);
-        let mut arguments = vec!["pod", "kill", target.as_str()];
+        let mut arguments = vec!["pod", "kill", target.as_str(), "--signal", signal];
         arguments.extend(container.iter().flat_map(|container| ["--container", container]));
         self.testbed()?.driver(&arguments).await?;
         Ok(())

@@ -25,7 +25,11 @@ fn a_new_cluster_gets_an_identity_of_its_own() -> Result<()> {
         assert_eq!(status.root_thumbprint, Some(root(test).await?));
         let certificate = secret(test, &bundle.spec.cert_secret_ref).await?.context("no certificate")?;
         assert!(part(&certificate, "tls.key").is_empty(), "the key is in a Secret of its own");
-        assert_eq!(bundle.spec.key_secret_ref, names::intermediate_key_secret("poc"));
+        assert_eq!(bundle.spec.key_secret_ref, names::intermediate_key_secret(&test.namespace, "poc"));
+        assert!(
+            secret(test, &bundle.spec.key_secret_ref).await?.is_none(),
+            "the key is in the operator's namespace alone"
+        );
         only_the_sidecar_mounts_it(&poc).await
     })
 }

@@ -1,6 +1,6 @@
 //! Secrets of a cluster that somebody deletes or spoils are made again; the pods and their connections do not notice.
 
-use crate::stored::{all_show, another_leaf, binding, connected, delete_secret, leaf, spoil};
+use crate::stored::{all_show, another_leaf, binding, connected, delete_secret, leaf, operator_secrets, spoil};
 use anyhow::Result;
 use api::certificates::names;
 use api::names::mtls_secret;
@@ -44,7 +44,7 @@ fn a_lost_intermediate_is_made_again_with_a_leaf_below_it() -> Result<()> {
         let poc = Cluster::create(test, "poc", json!({})).await?;
         poc.ready().await?;
         let before = leaf(&poc).await?;
-        delete_secret(&test.api::<Secret>(), &names::intermediate_key_secret("poc")).await?;
+        delete_secret(&operator_secrets(test), &names::intermediate_key_secret(&test.namespace, "poc")).await?;
         let after = another_leaf(&poc, &before).await?;
         assert_ne!(after.issuer, before.issuer);
         assert_eq!(after.root, before.root);

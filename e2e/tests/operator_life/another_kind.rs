@@ -152,6 +152,7 @@ impl Kind for GreetingKind {
         Intent {
             steps,
             status: status(greeting.metadata.generation, problem.map(String::as_str), previous, now),
+            other_statuses: Vec::new(),
             events: Vec::new(),
             silent: greeting.metadata.deletion_timestamp.is_some(),
             requeue_after: Duration::from_secs(60),
@@ -183,7 +184,9 @@ fn step(greeting: &Greeting, text: &str, made: Option<&Value>) -> Option<Step> {
         json!({"name": name, "namespace": greeting.namespace(), "labels": labels, "ownerReferences": [owner]});
     let manifest = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"text": text}});
     let why = if made.is_some() { Why::Changed } else { Why::Missing };
-    Some(Step::Apply(Apply { key: ChildKey::new(ChildKind::ConfigMap, &name), manifest, why, evict: Vec::new() }))
+    let uid = made.and_then(|made| made["metadata"]["uid"].as_str()).map(str::to_owned);
+    let key = ChildKey::new(ChildKind::ConfigMap, &name);
+    Some(Step::Apply(Apply { key, manifest, why, uid, evict: Vec::new() }))
 }
 
 fn status(

@@ -16,6 +16,7 @@ mod operator_absent;
 mod pod_deleted;
 mod pod_zero;
 mod process_killed;
+mod random_faults;
 mod reset_primary;
 mod scaled_by_hand;
 mod scaled_down;

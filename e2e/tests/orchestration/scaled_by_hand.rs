@@ -25,17 +25,21 @@ fn a_statefulset_scaled_by_hand_is_set_right_and_nothing_is_lost() -> Result<()>
     })
 }
 
-/// Pods that were one too many are gone, not only on their way out.
+/// Its controller has seen the size that the operator set, and pods that were one too many are gone, not only on their way out.
 async fn six_pods_again(cluster: &Cluster<'_>) -> Result<()> {
     let test = cluster.test;
     test.wait_for_object("poc", "a StatefulSet of six", e2e::PATIENCE, |set: Option<&StatefulSet>| {
         let asked = set.and_then(|set| set.spec.as_ref()).and_then(|spec| spec.replicas);
-        let there = set.and_then(|set| set.status.as_ref()).map(|status| status.replicas);
-        Verdict::when(asked == Some(6) && there == Some(6), || format!("{asked:?} asked for, {there:?} there"))
+        let status = set.and_then(|set| set.status.as_ref());
+        let there = status.map(|status| status.replicas);
+        let seen = set.and_then(|set| set.metadata.generation) == status.and_then(|status| status.observed_generation);
+        let what = || format!("{asked:?} asked for, {there:?} there; seen by its controller: {seen}");
+        Verdict::when(asked == Some(6) && there == Some(6) && seen, what)
     })
     .await?;
     test.wait_for_list(&cluster.selector(), "six pods", e2e::PATIENCE, |pods: &[Pod]| {
-        Verdict::when(pods.len() == 6, || format!("{}", pods.len()))
+        let ending = pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_some()).count();
+        Verdict::when(pods.len() == 6 && ending == 0, || format!("{}, of which {ending} are ending", pods.len()))
     })
     .await
 }
