@@ -128,11 +128,16 @@ impl Node {
             my_epoch: self.config_epoch,
             known_nodes: u32::try_from(self.peers.len() + 1).unwrap_or(u32::MAX),
             primaries: u32::try_from(self.electorate()).unwrap_or(u32::MAX),
-            failing_nodes: u32::try_from(self.peers.values().filter(|peer| peer.failing).count()).unwrap_or(u32::MAX),
+            failing_nodes: self.count(|peer| peer.failing || peer.possibly_failing),
+            failed_nodes: self.count(|peer| peer.failing),
             slots_assigned: self.assigned().count(),
             slots_mine: self.slots.count(),
             slots_digest: self.slots_digest(),
         }
+    }
+
+    fn count(&self, counts: impl Fn(&Peer) -> bool) -> u32 {
+        u32::try_from(self.peers.values().filter(|peer| counts(peer)).count()).unwrap_or(u32::MAX)
     }
 
     /// Equal for two nodes that agree who owns what. Not written as text: it is compared at every tick.

@@ -87,7 +87,11 @@ impl ClusterNode {
 
     /// Failed, or possibly so.
     pub fn is_failing(&self) -> bool {
-        self.has_flag("fail") || self.has_flag("fail?")
+        self.has_failed() || self.has_flag("fail?")
+    }
+
+    pub fn has_failed(&self) -> bool {
+        self.has_flag("fail")
     }
 
     pub fn has_flag(&self, flag: &str) -> bool {

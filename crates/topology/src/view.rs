@@ -21,7 +21,10 @@ pub struct ViewSummary {
     pub my_epoch: u64,
     pub known_nodes: u32,
     pub primaries: u32,
+    /// Failed or possibly failed.
     pub failing_nodes: u32,
+    /// Those of them that most primaries agreed on: a suspicion that is confirmed makes a view out of date.
+    pub failed_nodes: u32,
     pub slots_assigned: u32,
     pub slots_mine: u32,
     pub slots_digest: Vec<u8>,

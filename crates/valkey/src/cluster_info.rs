@@ -11,8 +11,17 @@ pub struct ClusterInfo {
     pub size: u64,
     pub current_epoch: u64,
     pub my_epoch: u64,
-    /// Nodes that it takes for failed or possibly failed. Valkey 8.1 does not count them here.
-    pub failing_nodes: Option<u64>,
+    /// Valkey 8.1 does not count them here.
+    pub failing_nodes: Option<FailingNodes>,
+}
+
+/// How many nodes a node takes for failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FailingNodes {
+    /// Only it does.
+    pub possibly: u64,
+    /// Most primaries do.
+    pub failed: u64,
 }
 
 impl ClusterInfo {
@@ -29,7 +38,7 @@ impl ClusterInfo {
             failing_nodes: info
                 .number("cluster_nodes_pfail")
                 .zip(info.number("cluster_nodes_fail"))
-                .map(|(a, b)| a + b),
+                .map(|(possibly, failed)| FailingNodes { possibly, failed }),
         })
     }
 
@@ -52,7 +61,7 @@ mod tests {
         let info = ClusterInfo::parse(FORMED).unwrap();
         assert!(info.state_ok && !info.is_alone());
         assert_eq!((info.slots_assigned, info.known_nodes, info.size, info.current_epoch), (16384, 4, 3, 3));
-        assert_eq!(info.failing_nodes, Some(3));
+        assert_eq!(info.failing_nodes, Some(FailingNodes { possibly: 1, failed: 2 }));
     }
 
     #[test]

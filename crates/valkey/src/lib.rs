@@ -16,7 +16,7 @@ pub mod reply;
 pub mod testing;
 
 pub use address::Address;
-pub use cluster_info::ClusterInfo;
+pub use cluster_info::{ClusterInfo, FailingNodes};
 pub use connection::{CallError, Connection};
 pub use info::Info;
 pub use refusal::{Refusal, RefusalKind};

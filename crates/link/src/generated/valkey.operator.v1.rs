@@ -132,6 +132,7 @@ pub struct ClusterView {
     pub known_nodes: u32,
     #[prost(uint32, tag = "5")]
     pub primaries: u32,
+    /// Failed or possibly failed.
     #[prost(uint32, tag = "6")]
     pub failing_nodes: u32,
     #[prost(uint32, tag = "7")]
@@ -141,6 +142,9 @@ pub struct ClusterView {
     /// SHA-256 over slot ownership as this node sees it.
     #[prost(bytes = "vec", tag = "9")]
     pub slots_digest: ::prost::alloc::vec::Vec<u8>,
+    /// Those of the failing ones that most primaries agreed on.
+    #[prost(uint32, tag = "10")]
+    pub failed_nodes: u32,
 }
 /// Which revision of each thing the operator hands out is in use.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -111,6 +111,7 @@ fn summary(view: &ClusterView) -> ViewSummary {
         known_nodes: view.known_nodes,
         primaries: view.primaries,
         failing_nodes: view.failing_nodes,
+        failed_nodes: view.failed_nodes,
         slots_assigned: view.slots_assigned,
         slots_mine: view.slots_mine,
         slots_digest: view.slots_digest.clone(),

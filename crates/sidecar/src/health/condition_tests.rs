@@ -1,6 +1,6 @@
 use super::*;
 use std::time::Duration;
-use valkey::ClusterInfo;
+use valkey::{ClusterInfo, FailingNodes};
 
 const PRIMARY: &str = "run_id:abc\nrole:master\nused_memory:1000\nmaxmemory:0\nmaxmemory_policy:noeviction\n";
 const REPLICA: &str = "run_id:abc\nrole:slave\nmaster_host:10.0.0.7\nmaster_port:6379\nmaster_link_status:";
@@ -21,7 +21,7 @@ fn refusing(message: &str, info: &str) -> Observation {
 fn cluster(state_ok: bool, known_nodes: u64) -> Option<ClusterInfo> {
     let slots = if state_ok { 16384 } else { 10922 };
     let (size, current_epoch, my_epoch) = (3, 1, 1);
-    let failing_nodes = Some(0);
+    let failing_nodes = Some(FailingNodes { possibly: 0, failed: 0 });
     Some(ClusterInfo {
         state_ok,
         slots_assigned: slots,

@@ -3,7 +3,8 @@
 
 use super::disk::{self, Disk};
 use std::{path::Path, time::Duration};
-use valkey::{Address, CallError, ClusterInfo, Connection, Info, Refusal};
+use topology::ClusterNodes;
+use valkey::{Address, CallError, ClusterInfo, Connection, FailingNodes, Info, Refusal};
 
 #[derive(Debug, Default)]
 pub struct Observation {
@@ -65,8 +66,14 @@ impl Observation {
     async fn count_failing(&mut self, connection: &mut Connection) {
         let Some(cluster) = self.cluster.as_mut().filter(|cluster| cluster.failing_nodes.is_none()) else { return };
         let Ok(nodes) = connection.cluster_nodes().await else { return };
-        cluster.failing_nodes = u64::try_from(nodes.0.iter().filter(|node| node.is_failing()).count()).ok();
+        cluster.failing_nodes = Some(count(&nodes));
     }
+}
+
+fn count(nodes: &ClusterNodes) -> FailingNodes {
+    let (failed, possibly): (Vec<_>, Vec<_>) =
+        nodes.0.iter().filter(|node| node.is_failing()).partition(|node| node.has_failed());
+    FailingNodes { possibly: possibly.len() as u64, failed: failed.len() as u64 }
 }
 
 fn answer(result: Result<(), CallError>) -> Answer {
@@ -78,5 +85,19 @@ fn answer(result: Result<(), CallError>) -> Answer {
             Answer::Silence(deadline)
         }
         Err(error) => Answer::Broken(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn suspicions_and_failures_are_counted_where_valkey_does_not() {
+        let nodes = "aa 10.0.0.1:6379@16379,a myself,master - 0 0 3 connected 0-9\n\
+            bb 10.0.0.2:6379@16379,b master,fail? - 0 0 2 connected 10-11\n\
+            cc 10.0.0.3:6379@16379,c slave,fail aa 0 0 3 connected\n";
+        let counted = ClusterNodes::parse(nodes).map(|nodes| count(&nodes));
+        assert_eq!(counted, Some(FailingNodes { possibly: 1, failed: 1 }));
     }
 }

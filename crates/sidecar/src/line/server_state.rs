@@ -87,6 +87,7 @@ impl ServerState {
             known_nodes: small(cluster.known_nodes),
             primaries: small(cluster.size),
             failing_nodes: small(count(&ClusterNode::is_failing) as u64),
+            failed_nodes: small(count(&ClusterNode::has_failed) as u64),
             slots_assigned: small(cluster.slots_assigned),
             slots_mine: nodes.myself().map_or(0, |node| node.slots.count()),
             slots_digest: slots_digest(nodes),
@@ -123,6 +124,17 @@ mod tests {
         let view = server.cluster_view().unwrap();
         assert_eq!((view.slots_mine, view.slots_assigned, view.failing_nodes, view.known_nodes), (11, 13, 1, 3));
         assert!(!view.state_ok);
+    }
+
+    #[test]
+    fn a_suspicion_that_is_confirmed_is_told() {
+        let view = |nodes: &str| {
+            let (cluster, nodes) = (ClusterInfo::parse(CLUSTER), ClusterNodes::parse(nodes));
+            let view =
+                ServerState { info: Info::parse(""), cluster, nodes, shard_id: "s".into() }.cluster_view().unwrap();
+            (view.failing_nodes, view.failed_nodes)
+        };
+        assert_eq!((view(NODES), view(&NODES.replace("fail?", "fail"))), ((1, 0), (1, 1)));
     }
 
     #[test]

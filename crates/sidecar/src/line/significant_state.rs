@@ -92,17 +92,18 @@ mod tests {
 
     #[test]
     fn a_node_that_fails_and_one_that_is_back_are_changes() {
-        let failing = |count: u64| {
+        let failing = |possibly: u64, failed: u64| {
             let text = format!(
-                "cluster_state:ok\ncluster_slots_assigned:16384\ncluster_slots_ok:16384\ncluster_nodes_pfail:{count}\n\
-                 cluster_nodes_fail:0\ncluster_known_nodes:6\ncluster_size:3\ncluster_current_epoch:6\ncluster_my_epoch:1\n"
+                "cluster_state:ok\ncluster_slots_assigned:16384\ncluster_slots_ok:16384\ncluster_nodes_pfail:{possibly}\n\
+                 cluster_nodes_fail:{failed}\ncluster_known_nodes:6\ncluster_size:3\ncluster_current_epoch:6\ncluster_my_epoch:1\n"
             );
             let cluster = valkey::ClusterInfo::parse(&text);
             let seen = Observation { answer: Answer::Pong, cluster, ..Default::default() };
             SignificantState::of(&seen, Kind::Ready, &State::default())
         };
-        assert_ne!(failing(0), failing(1));
-        assert_eq!(failing(1), failing(1));
+        assert_ne!(failing(0, 0), failing(1, 0));
+        assert_ne!(failing(1, 0), failing(0, 1), "what was a suspicion is agreed on");
+        assert_eq!(failing(1, 0), failing(1, 0));
     }
 
     #[test]

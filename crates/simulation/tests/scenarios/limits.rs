@@ -36,6 +36,7 @@ fn formed_summary(slots: u32, masters: usize) -> ViewSummary {
         known_nodes: u32::try_from(2 * masters).unwrap_or_default(),
         primaries: u32::try_from(masters).unwrap_or_default(),
         failing_nodes: 0,
+        failed_nodes: 0,
         slots_assigned: 16_384,
         slots_mine: slots,
         slots_digest: vec![1; 32],
@@ -181,7 +182,7 @@ impl Large {
         }
         for pod in &mut self.seen.pods {
             if let Valkey::Answers(facts) = &mut pod.valkey {
-                facts.summary.failing_nodes = 1;
+                (facts.summary.failing_nodes, facts.summary.failed_nodes) = (1, 1);
             }
         }
     }
