@@ -4,7 +4,9 @@ use crate::node::{Node, address};
 use crate::pod::{Disk, Pod, Process, Waiting};
 use crate::world::World;
 use planner::nodes::Start as Ordered;
-use sidecar_rules::boot::{CopyState, Data, Decision, Facts, Past, PastNode, Peer, PeerAnswer, Start, decide};
+use sidecar_rules::boot::{
+    CopyState, Data, Decision, Facts, Past, PastNode, Peer, PeerAnswer, Start, better_copy, decide,
+};
 use sidecar_rules::handover::{AttachedReplica, CandidateState, Standing, may_take_over};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -66,6 +68,11 @@ impl World {
             waited: Duration::from_millis(waited),
             patience: Duration::from_millis(3 * self.node_timeout),
         })
+    }
+
+    /// A replica that has what a waiting node would not load.
+    pub(crate) fn better_copy(&self, pod: &Pod) -> Option<NodeId> {
+        better_copy(&self.facts(pod, None)?).cloned()
     }
 
     /// What a peer said stays known when it falls silent.

@@ -77,6 +77,9 @@ pub struct Boot {
     /// Node ids of the replicas it knew.
     #[prost(string, repeated, tag = "8")]
     pub known_replicas: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// While it waits: node id of a replica that answers and has what this node would not load. Empty when none is known.
+    #[prost(string, tag = "9")]
+    pub better_copy: ::prost::alloc::string::String,
 }
 /// What Valkey says of itself. Absent in a heartbeat when Valkey could not be asked.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

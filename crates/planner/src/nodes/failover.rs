@@ -6,7 +6,7 @@ use super::candidates::{candidates, continuous};
 use super::cluster_model::{ClusterModel, Member};
 use super::limits::{self, age};
 use super::node_failures::{self, Certainty, NodeFailure};
-use super::observation::{Answered, Following, Outcome, Valkey};
+use super::observation::{Answered, Boot, Following, Outcome, Valkey};
 use super::proposal::{Proposal, command};
 use super::record::{Kind, Stage};
 use super::{departed, gates};
@@ -124,7 +124,7 @@ fn verdict(model: &ClusterModel, failure: &NodeFailure, lacking: &mut usize, own
             name(model, failure)
         ));
     }
-    if let Some((member, _)) = with_data.filter(|(member, _)| !objected(member))
+    if let Some((member, _)) = with_data.filter(|(_, boot)| !has_less(boot))
         && (nobody_has_more || *lacking > 0)
     {
         *lacking = lacking.saturating_sub(1);
@@ -157,10 +157,9 @@ fn unheard_replicas(model: &ClusterModel, failure: &NodeFailure) -> Vec<String> 
     unheard.map(|node| node.pod.to_string()).collect()
 }
 
-/// Its sidecar refused to let it through: a replica that answers has more than this node would load.
-fn objected(member: &Member) -> bool {
-    let answer = member.pod.answer.as_ref().filter(|answer| matches!(answer.action, Action::OpenGate(..)));
-    answer.is_some_and(|answer| matches!(answer.outcome, Outcome::Refused(_)))
+/// Its sidecar heard of a replica that has more than this node would load, and does not let it through before that one took over.
+fn has_less(boot: &Boot) -> bool {
+    boot.better_copy.is_some()
 }
 
 fn promote(model: &ClusterModel, failure: &NodeFailure) -> Verdict {
@@ -186,7 +185,7 @@ fn newer<'a>(failure: &NodeFailure, candidates: &[Member<'a>]) -> Vec<Member<'a>
 /// Its data is kept somewhere, and it was not seen to come back without it or with less than others have.
 fn may_bring_more(model: &ClusterModel, failure: &NodeFailure) -> bool {
     match failure.boot {
-        Some(boot) => boot.has_data && !failure.pod.is_some_and(|member| objected(&member)),
+        Some(boot) => boot.has_data && !has_less(boot),
         None => is_kept(model, failure) && departed::successor(model, &failure.id).is_none(),
     }
 }

@@ -14,6 +14,7 @@ fn damaged(has_data: bool) -> NodeObservation {
         clean_stop: false,
         owned_slots: false,
         known_replicas: Vec::new(),
+        better_copy: None,
     };
     let pod = PodObservation {
         connected: true,

@@ -87,6 +87,8 @@ pub struct Boot {
     pub clean_stop: bool,
     pub owned_slots: bool,
     pub known_replicas: Vec<NodeId>,
+    /// A replica that answers its sidecar and has what this node would not load.
+    pub better_copy: Option<NodeId>,
 }
 
 /// What a Valkey that answers says of itself.

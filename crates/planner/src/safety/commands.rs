@@ -287,18 +287,19 @@ fn is_kept(id: &NodeId, target: &Target, seen: &NodeObservation) -> bool {
 
 /// How far the sidecar beside it saw it come, unless it comes back with nothing or its sidecar says that others have more.
 fn last_seen<'s>(id: &NodeId, target: &Target, seen: &'s NodeObservation) -> Option<&'s Position> {
-    let objects = |pod: &PodObservation| {
-        let answer = pod.answer.as_ref().filter(|answer| matches!(answer.action, Action::OpenGate(..)));
-        answer.is_some_and(|answer| matches!(answer.outcome, Outcome::Refused(_)))
-    };
     let was_it = |pod: &&PodObservation| match &pod.valkey {
         Valkey::Down { node_id: Some(last), .. } => last == id,
         Valkey::Down { node_id: None, .. } => recorded_in(pod, id, seen),
-        Valkey::Waiting(boot) => boot.last_node_id.as_ref() == Some(id) && boot.has_data && !objects(pod),
+        Valkey::Waiting(boot) => boot.last_node_id.as_ref() == Some(id) && brings_data(boot),
         Valkey::Answers(_) | Valkey::Unknown => false,
     };
     let pod = seen.pods.iter().filter(|pod| pod.connected).find(was_it)?;
     pod.last_position.as_ref().filter(|_| is_kept(id, target, seen))
+}
+
+/// It would load what others may not have.
+fn brings_data(boot: &Boot) -> bool {
+    boot.has_data && boot.better_copy.is_none()
 }
 
 /// Nothing more can come to it, and it was not that far in this history.
@@ -307,8 +308,8 @@ fn stopped_before(facts: &NodeFacts, last: &Position) -> bool {
     ended && facts.replication_id.as_deref() == Some(&last.replication_id) && facts.replication_offset < last.offset
 }
 
-/// When a primary that may come back with its data was last known to run; unknown is None inside. Not of one that waits to
-/// start or whose pod runs another node.
+/// When a primary that may come back with its data was last known to run; unknown is None inside. Not of one that waits to start with
+/// nothing or with less than others have, or whose pod runs another node.
 fn end(id: &NodeId, seen: &NodeObservation) -> Option<Option<Timestamp>> {
     let pod = seen.pods.iter().find(|pod| match &pod.valkey {
         Valkey::Down { node_id: Some(last), .. } if pod.connected => last == id,
@@ -316,7 +317,8 @@ fn end(id: &NodeId, seen: &NodeObservation) -> Option<Option<Timestamp>> {
         _ => recorded_in(pod, id, seen),
     });
     match pod.map(|pod| (pod, &pod.valkey)) {
-        Some((pod, Valkey::Waiting(_) | Valkey::Answers(_))) if pod.connected => None,
+        Some((pod, Valkey::Waiting(boot))) if pod.connected => brings_data(boot).then_some(Some(boot.since)),
+        Some((pod, Valkey::Answers(_))) if pod.connected => None,
         Some((pod, Valkey::Down { since, .. })) if pod.connected => Some(Some(*since)),
         Some((pod, _)) => Some(pod.last_answer),
         None => is_recorded(id, seen).then_some(None),

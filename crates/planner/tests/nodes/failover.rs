@@ -2,7 +2,9 @@
 
 use crate::cluster::{Cluster, ago, finding, id};
 use api::conditions::Reason;
-use planner::nodes::{Action, Boot, Decision, FailoverMode, FindingKind, Following, NodeFacts, Stage, Valkey};
+use planner::nodes::{
+    Action, Answered, Boot, Decision, FailoverMode, FindingKind, Following, NodeFacts, Outcome, Stage, Start, Valkey,
+};
 use planner::safety::check_commands;
 use topology::{Position, Role};
 
@@ -94,6 +96,7 @@ fn waiting(has_data: bool) -> Boot {
         clean_stop: false,
         owned_slots: true,
         known_replicas: vec![id(3)],
+        better_copy: None,
     }
 }
 
@@ -110,6 +113,34 @@ fn a_primary_with_data_is_not_let_through_while_its_replica_is_not_heard() {
     let decision = unheard.after(4);
     assert!(!opens(&decision), "{:?}", decision.commands);
     assert!(decision.plan.iter().any(|text| text.contains("p-3 to be heard")), "{:?}", decision.plan);
+}
+
+/// An order that was once refused, for whatever reason, says nothing of what is there now.
+#[test]
+fn a_gate_that_did_not_open_once_lets_no_old_copy_take_over() {
+    let [_, mut cluster] = with_an_old_copy();
+    let refused = Answered {
+        action: Action::OpenGate(Start::AsIs, String::new()),
+        at: ago(3_600),
+        orchestration: String::new(),
+        step_version: 1,
+        outcome: Outcome::Refused("its replicas are asked first what they have".to_owned()),
+    };
+    cluster.change(0, |pod| (pod.valkey, pod.answer) = (Valkey::Waiting(waiting(true)), Some(refused.clone())));
+    assert_eq!(promoted(&cluster.after(4)), Vec::<&str>::new());
+    let boot = Boot { better_copy: Some(id(3)), ..waiting(true) };
+    cluster.change(0, |pod| pod.valkey = Valkey::Waiting(boot.clone()));
+    assert_eq!(promoted(&cluster.after(4)), ["p-3"], "its sidecar knows that the copy is newer than its snapshot");
+}
+
+#[test]
+fn a_primary_is_not_let_through_while_its_replica_takes_over() {
+    let [_, mut cluster] = with_an_old_copy();
+    cluster.change(0, |pod| pod.valkey = Valkey::Waiting(waiting(true)));
+    cluster.change(3, |pod| pod.under_way = vec![Action::Failover(FailoverMode::Force, None)]);
+    let decision = cluster.after(4);
+    assert!(decision.commands.iter().all(|command| command.action.is_reading()), "{:?}", decision.commands);
+    assert!(decision.plan.iter().any(|text| text.contains("to say whether it took over")), "{:?}", decision.plan);
 }
 
 #[test]

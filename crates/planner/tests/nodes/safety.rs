@@ -115,6 +115,7 @@ fn waiting(has_data: bool) -> PodObservation {
         clean_stop: false,
         owned_slots: true,
         known_replicas: Vec::new(),
+        better_copy: None,
     };
     pod(9, Valkey::Waiting(boot), None)
 }
@@ -231,6 +232,13 @@ fn a_replica_takes_over_only_from_the_dead_and_only_the_best() {
     };
     assert_eq!(verdict(vec![down(9, "9"), lost(-5)], 1, force()), Ok(()), "it died at zero");
     assert!(rule(vec![down(9, "9"), lost(-3_600)], 1, force()).contains("may come back with more"));
+    assert_eq!(verdict(vec![waiting(true), lost(-5)], 1, force()), Ok(()), "it was seen to be down since zero");
+    assert!(rule(vec![waiting(true), lost(-3_600)], 1, force()).contains("may come back with more"));
+    let mut outdone = waiting(true);
+    if let Valkey::Waiting(boot) = &mut outdone.valkey {
+        boot.better_copy = Some("1".into());
+    }
+    assert_eq!(verdict(vec![outdone, lost(-3_600)], 1, force()), Ok(()), "its snapshot is older still");
     let mut restarted = replica(1, "9", 4);
     if let Valkey::Answers(facts) = &mut restarted.valkey {
         facts.following = Following::Never;

@@ -115,9 +115,7 @@ fn start_as_is(node: &PastNode, facts: &Facts) -> Decision {
 /// Why an order to start as is is not obeyed: this node would immediately be the primary again, and its replicas would throw away
 /// what they have; one of them may even serve its slots by now.
 fn objection(node: &PastNode, facts: &Facts) -> Option<String> {
-    if facts.data != Data::Journal
-        && let Some(replica) = better_copy(facts)
-    {
+    if let Some(replica) = better_copy(facts) {
         return Some(format!("replica {replica} has what this node would not load: it has to take over first"));
     }
     let heard = asked_first(node, facts).all(|replica| facts.answers.contains_key(&replica.id));
@@ -198,10 +196,17 @@ fn no_copy_has_data(node: &PastNode, facts: &Facts) -> bool {
     node.copies().all(|copy| keys(&copy.id).map_or(copy.unlisted, |keys| keys == 0))
 }
 
-/// Anything is better than nothing; than a snapshot, what was followed beyond it.
-fn better_copy(facts: &Facts) -> Option<&NodeId> {
-    let is_better =
-        |copy: Copy| copy.keys > 0 && (facts.data == Data::Nothing || followed_after(copy, facts.complete_until));
+/// A replica that answers and has what this node would not load. Anything is better than nothing; than a snapshot, what was followed
+/// beyond it; than a journal, nothing.
+pub fn better_copy(facts: &Facts) -> Option<&NodeId> {
+    let is_better = |copy: Copy| {
+        let more = match facts.data {
+            Data::Nothing => true,
+            Data::Snapshot | Data::UnsyncedJournal => followed_after(copy, facts.complete_until),
+            Data::Journal => false,
+        };
+        more && copy.keys > 0
+    };
     let better = facts.answers.iter().find(|(_, answer)| answer.copy.is_some_and(is_better));
     better.map(|(id, _)| id)
 }

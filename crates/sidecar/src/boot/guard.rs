@@ -15,7 +15,7 @@ use super::{
 use crate::{process::ProcessWatch, state::Shared, volume};
 use api::valkey_version::ValkeyVersion;
 use link::{client::Notice, contract::Boot};
-use sidecar_rules::boot::{Decision, Facts, Start, decide};
+use sidecar_rules::boot::{Decision, Facts, Start, better_copy, decide};
 use std::{
     collections::BTreeMap,
     io,
@@ -144,9 +144,10 @@ impl BootGuard {
     }
 
     async fn step(&self, awaited: &mut Awaited) {
-        let decision = decide(&self.facts(awaited));
+        let facts = self.facts(awaited);
+        let decision = decide(&facts);
         if !awaited.starting() {
-            self.publish(status::boot(&awaited.disk, &decision));
+            self.publish(status::boot(&awaited.disk, &decision, better_copy(&facts)));
         }
         match decision {
             Decision::Open { start, concede, .. } => {

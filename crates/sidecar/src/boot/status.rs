@@ -5,8 +5,10 @@ use crate::role::contract_role;
 use link::contract::Boot;
 use serde::{Serializer, ser::SerializeMap};
 use sidecar_rules::boot::{Data, Decision};
+use topology::NodeId;
 
-pub(super) fn boot(facts: &DiskFacts, decision: &Decision) -> Boot {
+/// `better`: a replica that has what this node would not load.
+pub(super) fn boot(facts: &DiskFacts, decision: &Decision, better: Option<&NodeId>) -> Boot {
     let (waiting, reason) = match decision {
         Decision::Open { reason, .. } => (false, reason.clone()),
         Decision::Wait { reason } => (true, reason.clone()),
@@ -26,6 +28,7 @@ pub(super) fn boot(facts: &DiskFacts, decision: &Decision) -> Boot {
             .filter(|peer| !peer.unlisted)
             .map(|peer| peer.id.to_string())
             .collect(),
+        better_copy: better.filter(|_| waiting).map(ToString::to_string).unwrap_or_default(),
     }
 }
 
