@@ -185,7 +185,7 @@ fn writes(
     steps
 }
 
-/// A mistake of ours must not reach the data: what breaks a rule is left out, and told.
+/// A mistake of ours must not reach the data: what breaks a rule is left out and told, and nothing is said of it as if it were done.
 fn safe(
     steps: Vec<Step>,
     target: Option<&Target>,
@@ -193,7 +193,15 @@ fn safe(
     report: &mut Report,
     now: Timestamp,
 ) -> Vec<Step> {
+    let commands = |steps: &[Step]| steps.iter().filter(|step| step.command().is_some()).count();
+    let planned = commands(&steps);
     let (safe, violations) = safety::only_safe(steps, target, observation, now);
+    if let Some((decision, seen)) = report.nodes.as_mut().zip(observation.nodes.as_ref())
+        && commands(&safe) < planned
+    {
+        nodes::begin_nothing(decision, seen);
+    }
+    report.pending.retain(|pending| !violations.iter().any(|violation| violation.step == *pending));
     if let Some(first) = violations.first() {
         let text = format!("a plan was dropped because it would endanger data, please report this: {first}");
         report.trouble(Reason::UnsafePlan, text);
@@ -236,3 +244,7 @@ fn asked(cluster: &ValidatedCluster, shape: &Shape) -> Asked {
         exporter: cluster.exporter.as_ref().map(|_| endpoint),
     }
 }
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

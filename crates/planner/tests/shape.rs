@@ -280,7 +280,6 @@ fn the_checker_lets_nobody_open_the_budget_or_delete_what_holds_pods() {
     for kind in [ChildKind::StatefulSet, ChildKind::PodDisruptionBudget] {
         assert!(refused(Step::Delete { key: key(kind), uid: "set".into() }));
     }
-    assert!(!refused(Step::Delete { key: key(ChildKind::Service), uid: "u".into() }));
     let metadata = json!({ "name": NAME, "namespace": "test", "ownerReferences": [{ "uid": "cluster-uid" }] });
     let budget = |least: Value| {
         let manifest = json!({ "metadata": metadata, "spec": { "minAvailable": least } });
@@ -302,6 +301,27 @@ fn the_checker_lets_nothing_be_written_over_but_the_object_that_was_seen() {
         let step = Step::Apply(Apply { uid, ..apply.clone() });
         let verdict = check_write(&step, &formed(3, 1), Timestamp::UNIX_EPOCH);
         assert!(verdict.unwrap_err().contains("another object is there"));
+    }
+}
+
+#[test]
+fn the_checker_lets_nothing_be_deleted_or_nudged_but_what_was_seen_and_is_ours() {
+    let service = ChildKey::new(ChildKind::Service, NAME);
+    let live = |owner: &str| json!({ "metadata": { "uid": "u", "ownerReferences": [{ "uid": owner }] } });
+    let rule = |owner: &str, step: &Step| {
+        let mut observation = formed(3, 1);
+        observation.children.insert(service.clone(), Observed::Object(live(owner)));
+        check_write(step, &observation, Timestamp::UNIX_EPOCH).err().unwrap_or_default()
+    };
+    let delete = |uid: &str| Step::Delete { key: service.clone(), uid: uid.to_owned() };
+    assert_eq!(rule("cluster-uid", &delete("u")), "");
+    assert!(rule("cluster-uid", &delete("another")).contains("another object is there"));
+    assert!(rule("somebody", &delete("u")).contains("another cluster"));
+    let set = |uid: &str| (ChildKey::new(ChildKind::StatefulSet, NAME), uid.to_owned());
+    for (uid, expected) in [("set", ""), ("another", "another object is there")] {
+        let (key, uid) = set(uid);
+        assert_eq!(rule("", &Step::Release { key: key.clone(), uid: uid.clone() }), expected);
+        assert_eq!(rule("", &Step::Nudge { key, uid, at: Timestamp::UNIX_EPOCH }), expected);
     }
 }
 

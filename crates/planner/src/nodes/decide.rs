@@ -44,10 +44,15 @@ pub fn decide(target: &Target, seen: &NodeObservation, now: Timestamp) -> Decisi
 /// A paused cluster is read from and told nothing else; what would be done is not begun, so it is not reported as begun either.
 pub fn only_watch(decision: &mut Decision, seen: &NodeObservation) {
     decision.commands.retain(|command| command.action.is_reading());
+    begin_nothing(decision, seen);
+    decision.requeue_after = decision.requeue_after.map(|soon| soon.max(limits::WATCHING));
+}
+
+/// Commands were left out: no orchestration begins, moves on or ends.
+pub fn begin_nothing(decision: &mut Decision, seen: &NodeObservation) {
     decision.events.clear();
     decision.orchestration.clone_from(&seen.running);
     decision.queue.clone_from(&seen.queue);
-    decision.requeue_after = decision.requeue_after.map(|soon| soon.max(limits::WATCHING));
 }
 
 /// The record moves on: same kind goes on under its id, a new step raises the version.

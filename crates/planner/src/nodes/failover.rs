@@ -115,6 +115,9 @@ fn verdict(model: &ClusterModel, failure: &NodeFailure, lacking: &mut usize, own
     {
         return Verdict::Do(gates::open(&member, "another node owns its slots now"));
     }
+    if waiting.is_some() && is_electing(model, failure) {
+        return Verdict::Wait(format!("a replica of {} to say whether it took over", name(model, failure)));
+    }
     let nobody_has_more = continuous(model, failure).is_empty();
     let unheard = unheard_replicas(model, failure);
     if with_data.is_some() && *lacking == 0 && nobody_has_more && !unheard.is_empty() {

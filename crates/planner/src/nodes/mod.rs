@@ -25,7 +25,7 @@ pub mod status;
 mod views;
 
 pub use action::{Action, FailoverMode, Peer, PodCommand, Start};
-pub use decide::{decide, only_watch};
+pub use decide::{begin_nothing, decide, only_watch};
 pub use decision::{Decision, Event, Finding, FindingKind};
 pub use observation::{Answered, Boot, Following, NodeFacts, NodeObservation, Outcome, PodObservation, Target, Valkey};
 pub use record::{Answers, Kind, NodeState, Orchestration, Queued, Shard, ShardNode, Stage, Trouble};

@@ -67,7 +67,8 @@ fn check(command: &PodCommand, target: &Target, seen: &NodeObservation) -> Verdi
     }
 }
 
-/// While a replica was told to take over, nobody else of its shard is, nobody leaves it, and what it is about stays known.
+/// While a replica was told to take over, nobody else of its shard is, nobody leaves it, its primary does not start again, and what it is
+/// about stays known.
 fn disturbs_election(pod: &PodObservation, action: &Action, seen: &NodeObservation) -> bool {
     let electing =
         |other: &&PodObservation| other.under_way.iter().any(|action| matches!(action, Action::Failover(..)));
@@ -77,7 +78,12 @@ fn disturbs_election(pod: &PodObservation, action: &Action, seen: &NodeObservati
         Action::Failover(..) | Action::Replicate(_) => contested.any(|primary| own == Some(primary)),
         Action::Forget(ids) => contested.any(|primary| ids.contains(primary)),
         Action::AddSlots(slots) => contested.any(|primary| attributed(primary, seen).overlaps(slots)),
-        Action::Probe | Action::ReadView | Action::Meet(_) | Action::SetConfigEpoch(_) | Action::OpenGate(..) => false,
+        Action::OpenGate(..) => {
+            let last = boot(pod).and_then(|boot| boot.last_node_id.as_ref());
+            contested.any(|primary| last == Some(primary)) && !last.is_some_and(|id| is_replaced(id, seen))
+        }
+        // Who meets others votes the sooner; an epoch is only given to a node that knows nobody.
+        Action::Probe | Action::ReadView | Action::Meet(_) | Action::SetConfigEpoch(_) => false,
     }
 }
 
@@ -388,6 +394,12 @@ fn forget(id: &NodeId, seen: &NodeObservation) -> Verdict {
     ensure(heard, "its pod is not heard: it may come back")
 }
 
+/// Others say that all slots of its shard are their own.
+fn is_replaced(id: &NodeId, seen: &NodeObservation) -> bool {
+    let shard = seen.recorded.iter().find(|shard| shard.nodes.iter().any(|node| node.node_id == *id));
+    shard.is_some_and(|shard| shard.slots.difference(&claimed(seen)).is_empty())
+}
+
 fn open_gate(pod: &PodObservation, start: Start, seen: &NodeObservation) -> Verdict {
     let boot = boot(pod).ok_or("it does not wait at the gate")?;
     ensure(start == Start::AsIs || !boot.has_data, "it has data, which starting as a new node would set aside")?;
@@ -395,10 +407,7 @@ fn open_gate(pod: &PodObservation, start: Start, seen: &NodeObservation) -> Verd
         return Ok(());
     }
     let id = boot.last_node_id.as_ref();
-    let replaced = id.is_some_and(|id| {
-        let shard = seen.recorded.iter().find(|shard| shard.nodes.iter().any(|node| node.node_id == *id));
-        shard.is_some_and(|shard| shard.slots.difference(&claimed(seen)).is_empty())
-    });
+    let replaced = id.is_some_and(|id| is_replaced(id, seen));
     // Whoever still follows it has not heard yet of its successor, who has the data.
     let copies = answering(seen).any(|(_, facts)| facts.role == Role::Replica && facts.primary.as_ref() == id);
     ensure(replaced || !copies, "it lost its data and a replica has a copy")?;

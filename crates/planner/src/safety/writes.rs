@@ -19,11 +19,15 @@ pub fn check_write(step: &Step, observation: &Observation, now: Timestamp) -> Ve
     match step {
         Step::Command(_) => Ok(()),
         Step::Apply(apply) => owned(apply, observation).and_then(|()| check_apply(apply, observation)),
-        Step::Delete { key, .. } => check_delete(key),
-        Step::Release { key, .. } => {
-            ensure(key.kind == ChildKind::StatefulSet, "only a StatefulSet is deleted without what it made")
+        Step::Delete { key, uid } => ours(key, uid, observation).and_then(|()| check_delete(key)),
+        Step::Release { key, uid } => {
+            ensure(key.kind == ChildKind::StatefulSet, "only a StatefulSet is deleted without what it made")?;
+            ours(key, uid, observation)
         }
-        Step::Nudge { key, .. } => ensure(key.kind == ChildKind::StatefulSet, "only a StatefulSet has pods to make"),
+        Step::Nudge { key, uid, .. } => {
+            ensure(key.kind == ChildKind::StatefulSet, "only a StatefulSet has pods to make")?;
+            ours(key, uid, observation)
+        }
         Step::GrowClaim { claim, uid, storage } => grows(claim, uid, storage, observation),
         Step::IssueCertificate { replaces, .. } => certificates::issued(replaces.as_ref(), observation, now),
         Step::WriteRoots { beside } => certificates::with_roots(beside, observation),
@@ -50,6 +54,19 @@ fn owned(apply: &Apply, observation: &Observation) -> Verdict {
         seen_uid(apply, observation) == apply.uid.as_deref(),
         "another object is there than the one to be written over",
     )
+}
+
+/// It is the object that was seen, and this cluster's.
+fn ours(key: &ChildKey, uid: &str, observation: &Observation) -> Verdict {
+    let live = match observation.children.get(key) {
+        Some(Observed::Object(live)) => live,
+        _ => return Err("no such object was seen".to_owned()),
+    };
+    let text = |path: &str| live.pointer(path).and_then(Value::as_str);
+    ensure(text("/metadata/uid") == Some(uid), "another object is there")?;
+    let mut owners = live.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten();
+    let of_cluster = |owner: &Value| owner["uid"] == observation.cluster.uid.as_str();
+    ensure(owners.any(of_cluster), "the object belongs to another cluster")
 }
 
 /// UID of what was seen under the name to be written.

@@ -145,6 +145,9 @@ fn nobody_disturbs_an_election() {
     let said = |number, action| rule(pods(), number, action).contains("election");
     assert!(said(3, Action::Failover(FailoverMode::Force, None)) && said(3, Action::Replicate("1".into())));
     assert!(said(1, Action::Forget(vec!["9".into()])) && said(4, slots("150-160")));
+    let gate = |pods| rule(pods, 9, Action::OpenGate(Start::AsIs, String::new()));
+    assert!(gate(vec![electing(), waiting(true)]).contains("election"), "its primary would serve beside its successor");
+    assert_eq!(gate(vec![replica(2, "9", 5), waiting(true)]), "", "nobody is being elected");
     assert!(!said(4, slots("300-310")) && !said(1, Action::ReadView) && !said(4, Action::Replicate("1".into())));
 }
 
