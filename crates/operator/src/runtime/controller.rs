@@ -163,3 +163,7 @@ async fn reconcile<K: Kind>(
 fn never<K: Kind>(_: Arc<Guarded<K::Object>>, error: &Infallible, _: Arc<Controller<K>>) -> Action {
     match *error {}
 }
+
+#[cfg(test)]
+#[path = "controller_tests.rs"]
+mod tests;

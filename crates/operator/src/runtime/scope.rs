@@ -68,21 +68,29 @@ impl Queues {
 }
 
 impl Scope {
-    /// Works on the kinds until asked to stop. What is under way then is finished first.
-    pub async fn run(settings: ScopeSettings, stop: Stop) {
+    /// With its kinds, of which none is watched yet.
+    pub fn new(settings: ScopeSettings) -> (Self, Vec<Box<dyn AnyKind>>) {
+        let ScopeSettings { clients, namespace, metrics, health, resync, kinds } = settings;
         let queues = Queues::default();
-        let scope = Arc::new(Self {
-            references: References::new(settings.clients.watches.clone(), queues.clone()),
-            client: settings.clients.requests,
-            watch_client: settings.clients.watches,
-            namespace: settings.namespace,
+        let scope = Self {
+            references: References::new(clients.watches.clone(), queues.clone()),
+            client: clients.requests,
+            watch_client: clients.watches,
+            namespace,
             cache: Arc::default(),
             queues,
-            metrics: settings.metrics,
-            resync: settings.resync,
-            health: settings.health,
-        });
-        let controllers: Vec<_> = settings.kinds.into_iter().map(|kind| kind.start(&scope)).collect();
+            metrics,
+            resync,
+            health,
+        };
+        (scope, kinds)
+    }
+
+    /// Works on the kinds until asked to stop. What is under way then is finished first.
+    pub async fn run(settings: ScopeSettings, stop: Stop) {
+        let (scope, kinds) = Self::new(settings);
+        let scope = Arc::new(scope);
+        let controllers: Vec<_> = kinds.into_iter().map(|kind| kind.start(&scope)).collect();
         let watching = tokio::spawn(watch::run(scope.clone()));
         tokio::select! {
             () = scope.synchronize(&controllers) => {
