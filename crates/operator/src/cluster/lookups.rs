@@ -5,7 +5,7 @@
 use crate::runtime::{ObjectKey, Scope, children, plain, pod_entry, pods};
 use api::cluster::ValkeyCluster;
 use futures::future::join_all;
-use k8s_openapi::api::core::v1::Event;
+use k8s_openapi::api::core::v1::{Event, Pod};
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use kube::api::{Api, ListParams};
@@ -67,7 +67,7 @@ impl Lookups {
         if self.asked.is_some_and(|asked| asked.elapsed() < ASK_AGAIN) {
             return Lookups { children, ..self.clone() };
         }
-        let (lost_pods, creation_failure) = about_pods(watched, owner, scope).await;
+        let (lost_pods, creation_failure) = about_pods(watched, owner, scope, &self.lost_pods).await;
         let claim_failure = about_claims(watched, scope).await;
         Lookups { children, lost_pods, creation_failure, claim_failure, asked: Some(Instant::now()) }
     }
@@ -108,6 +108,7 @@ async fn about_pods(
     observation: &Observation,
     owner: &ObjectKey,
     scope: &Scope,
+    known: &[PodFacts],
 ) -> (Vec<PodFacts>, Option<CreationFailure>) {
     let missing = missing_pods(observation);
     let Some(stateful_set) = observation.stateful_set().filter(|_| !missing.is_empty()) else {
@@ -115,19 +116,23 @@ async fn about_pods(
     };
     let made = stateful_set.pointer("/status/replicas").and_then(Value::as_u64).unwrap_or_default();
     if made >= u64::from(asked_for(stateful_set)) {
-        return (lost_pods(&missing, owner, scope).await, None);
+        return (lost_pods(&missing, owner, &scope.client, known).await, None);
     }
     let settled = is_settled(stateful_set);
     let failure = if settled { creation_failure(stateful_set, observation, scope).await } else { None };
     (Vec::new(), failure)
 }
 
-async fn lost_pods(missing: &[String], owner: &ObjectKey, scope: &Scope) -> Vec<PodFacts> {
-    let api = pods(&scope.client, &owner.namespace);
-    let found = join_all(missing.iter().map(|name| timeout(ANSWER, api.get_opt(name)))).await;
-    let pods = found.into_iter().filter_map(|answer| answer.ok()?.ok().flatten());
-    let ours = pods.filter(|pod| pod_entry(pod).is_some_and(|entry| entry.owner == *owner));
-    ours.map(|pod| PodFacts::of(&pod)).collect()
+/// A pod of which the API server says nothing now is taken to be as it was.
+async fn lost_pods(missing: &[String], owner: &ObjectKey, client: &Client, known: &[PodFacts]) -> Vec<PodFacts> {
+    let api = pods(client, &owner.namespace);
+    let answers = join_all(missing.iter().map(|name| timeout(ANSWER, api.get_opt(name)))).await;
+    let ours = |pod: &Pod| pod_entry(pod).is_some_and(|entry| entry.owner == *owner);
+    let seen = missing.iter().zip(answers).filter_map(|(name, answer)| match answer {
+        Ok(Ok(found)) => found.filter(ours).map(|pod| PodFacts::of(&pod)),
+        Ok(Err(_)) | Err(_) => known.iter().find(|pod| pod.name == *name).cloned(),
+    });
+    seen.collect()
 }
 
 fn is_settled(stateful_set: &Value) -> bool {
@@ -185,7 +190,30 @@ fn seconds(event: &Event) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client::{Deadlines, clients_of};
+    use crate::fake_api::{FakeApi, Silence};
     use api::names;
+    use serde_json::json;
+
+    #[tokio::test]
+    async fn a_pod_that_cannot_be_looked_up_is_not_gone() {
+        let api = FakeApi::start().await;
+        let set =
+            json!([{ "apiVersion": "apps/v1", "kind": "StatefulSet", "name": "poc", "uid": "s", "controller": true }]);
+        let metadata = json!({ "name": "poc-0", "namespace": "test", "ownerReferences": set });
+        api.put("/api/v1/namespaces/test/pods/poc-0", json!({ "metadata": metadata }));
+        let moment = Duration::from_millis(200);
+        let impatient = Deadlines { connect: moment, answer: moment, watch: moment };
+        let client = clients_of(api.config.clone(), impatient).unwrap().requests;
+        let (owner, missing) = (ObjectKey::cluster("test", "poc"), ["poc-0".to_owned()]);
+        let found = lost_pods(&missing, &owner, &client, &[]).await;
+        assert_eq!(found.len(), 1);
+        api.silence(Silence::All);
+        assert_eq!(lost_pods(&missing, &owner, &client, &found).await, found);
+        api.silence(Silence::None);
+        api.remove("/api/v1/namespaces/test/pods/poc-0");
+        assert_eq!(lost_pods(&missing, &owner, &client, &found).await, [], "now it is known to be gone");
+    }
 
     #[test]
     fn a_pod_without_our_label_still_belongs_to_its_stateful_set() {
