@@ -31,7 +31,12 @@ impl Pair {
     }
 
     pub fn connected(version: ServerVersion) -> Self {
+        Self::connected_in_term(1, version)
+    }
+
+    fn connected_in_term(epoch: u64, version: ServerVersion) -> Self {
         let mut pair = Self::new(version);
+        pair.operator.leads(epoch);
         pair.pod.start_sidecar(&[]);
         pair.pod.start_server();
         pair.pod.wait_settled();
@@ -144,7 +149,8 @@ fn a_leader_that_was_replaced_is_not_believed_even_after_a_restart_of_the_sideca
 
 #[test]
 fn a_command_is_answered_and_a_replayed_one_of_a_former_leader_refused() {
-    let pair = Pair::connected(ServerVersion::V9_1);
+    // In the term of its commands: a heartbeat that is answered with a lower one ends the line.
+    let pair = Pair::connected_in_term(5, ServerVersion::V9_1);
     let session = pair.session();
     pair.pod.wait_for("the stream in /status", |_| pair.line()["streaming"] == true);
     let ask = |epoch| {
