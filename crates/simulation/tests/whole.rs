@@ -93,7 +93,7 @@ fn cut(stage: &mut Stage, node: usize, time: u64) -> Result<(), String> {
 fn survives(setup: &Setup, seed: u64, unreliable: bool, events: &[Event]) -> Result<(), String> {
     let mut stage = Stage::whole(seed, setup)?;
     if unreliable {
-        let faults = Faults { lost_command: 6, lost_answer: 6, late_word: 3, delay: 400, stale_view: 5 };
+        let faults = Faults { lost_command: 6, lost_answer: 6, late_heartbeat: 3, delay: 400, stale_view: 5 };
         stage.operators.iter_mut().for_each(|operator| operator.faults = faults);
         stage.kubernetes.as_mut().unwrap().api.faults = WriteFaults { lost_answer: 5, conflict: 5 };
     }
@@ -279,4 +279,22 @@ fn nodes_whose_pods_were_taken_away_for_good_are_forgotten() {
     }
     stage.until_healthy(60_000).unwrap();
     assert_eq!(stage.world.pods.len(), 6, "{}", stage.complaint());
+}
+
+/// All pods are gone but the first, and a replica of each shard is dropped from the record before the other: the one on record comes back.
+#[test]
+fn a_node_on_record_is_not_forgotten_because_its_pod_is_not_wanted_any_more() {
+    let setup = Setup { replicas: 0, persistent: false, saves: false, kubernetes_nodes: 1, ..Setup::default() };
+    let events = [
+        Event::Ask(3, 2),
+        Event::Kill(0),
+        Event::Wait(550),
+        Event::Ask(3, 0),
+        Event::NoQuota,
+        Event::Ask(3, 0),
+        Event::Ask(3, 0),
+        Event::Quota(5),
+        Event::ScaleByHand(1),
+    ];
+    survives(&setup, 56_203_332_067_272_893, false, &events).unwrap();
 }

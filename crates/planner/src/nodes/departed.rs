@@ -72,8 +72,11 @@ pub(crate) fn still_runs_at<'a>(model: &ClusterModel<'a>, id: &NodeId) -> Option
     views.find_map(|view| view.get(id).filter(|node| node.is_heard()).map(|node| node.ip.as_str()))
 }
 
-/// Its pod, by its host name, is one of ours that is not wanted any more and is not there.
+/// Its pod, by its host name, is one of ours that is not wanted any more and is not there. One on record comes back.
 fn has_left(model: &ClusterModel, id: &NodeId) -> bool {
+    if model.recorded_node(id).is_some() {
+        return false;
+    }
     let mut names = model.members.iter().filter_map(Member::view).filter_map(|view| pod_name(view, id));
     let name = names.next().map(PodName::from);
     let beyond = |name: &PodName| name.ordinal().is_some_and(|ordinal| ordinal >= model.target.pods());
