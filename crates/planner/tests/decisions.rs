@@ -295,6 +295,18 @@ fn a_paused_cluster_is_not_formed_and_nothing_is_told_as_begun() {
     );
 }
 
+/// Where pods go is decided once: it waits for the zones, and nobody waits for them in the middle of a pass.
+#[test]
+fn no_slots_are_given_away_before_the_zones_are_known() {
+    let mut pods: Vec<PodObservation> = (0..6).map(fresh).collect();
+    pods[5].zone_awaited = true;
+    let nodes = NodeObservation { pods, ..NodeObservation::default() };
+    let plan = decide(json!({}), &Observation { nodes: Some(nodes), ..empty() });
+    assert!(plan.steps.iter().filter_map(Step::command).all(|command| command.action.is_reading()), "{plan:?}");
+    let said = plan.report.nodes.unwrap().plan;
+    assert!(said.iter().any(|text| text.contains("zones of the Kubernetes nodes")), "{said:?}");
+}
+
 #[test]
 fn a_status_stays_small_whatever_goes_wrong() {
     let mut plan = decide(json!({}), &empty());

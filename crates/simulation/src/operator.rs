@@ -24,7 +24,7 @@ pub struct Faults {
     /// A command is carried out and its answer does not arrive.
     pub lost_answer: u32,
     /// A heartbeat is late by a tick; several times over, it is late by more.
-    pub late_word: u32,
+    pub late_heartbeat: u32,
     /// Commands take up to this many milliseconds longer.
     pub delay: u64,
     /// A view is told as it was at the last telling.
@@ -232,8 +232,9 @@ impl Operator {
         let pods: String = self.pods(world).iter().map(shown).collect();
         self.stirred |= pods != self.pods;
         self.pods = pods;
-        let words: Vec<(u64, bool, Option<NodeFacts>)> = self.pods(world).iter().map(|pod| word(world, pod)).collect();
-        for (uid, connected, facts) in words {
+        let heartbeats: Vec<(u64, bool, Option<NodeFacts>)> =
+            self.pods(world).iter().map(|pod| heartbeat(world, pod)).collect();
+        for (uid, connected, facts) in heartbeats {
             if !connected {
                 let last = self.heard.remove(&uid);
                 self.stirred |= last.is_some();
@@ -243,7 +244,7 @@ impl Operator {
                 continue;
             }
             present.push(uid);
-            let late = Self::unlucky(world, self.faults.late_word);
+            let late = Self::unlucky(world, self.faults.late_heartbeat);
             self.stirred |= !self.heard.contains_key(&uid);
             let heard = self.heard.entry(uid).or_default();
             let changed =
@@ -332,6 +333,7 @@ impl Operator {
                 node: Some(pod.kubernetes_node.clone()),
                 zone: Some(pod.zone.clone()).filter(|z| !z.is_empty()),
             },
+            zone_awaited: false,
             ready: pod.node().is_some(),
             terminating: pod.ending.is_some(),
             connected,
@@ -383,7 +385,7 @@ impl Operator {
     }
 }
 
-fn word(world: &World, pod: &Pod) -> (u64, bool, Option<NodeFacts>) {
+fn heartbeat(world: &World, pod: &Pod) -> (u64, bool, Option<NodeFacts>) {
     let connected = pod.sidecar && !world.cut.contains(&pod.kubernetes_node) && !matches!(pod.process, Process::Broken);
     (pod.uid, connected, pod.node().map(|node| facts(world, node)))
 }
@@ -425,7 +427,7 @@ fn in_whole_seconds(facts: NodeFacts, moment: u64) -> NodeFacts {
 
 fn following(world: &World, node: &Node) -> Following {
     match node.link_lost_at {
-        _ if node.role == Role::Primary => Following::Untold,
+        _ if node.role == Role::Primary => Following::Unknown,
         _ if node.link_up => Following::Now,
         Some(lost) => Following::Until(stamp(world, lost)),
         None => Following::Never,

@@ -115,7 +115,7 @@ impl Kind for ClusterKind {
     }
 
     async fn observe(&self, cluster: &ValkeyCluster, known: &Known<'_, ValkeyClusterStatus>) -> Seen {
-        self.observed(cluster, known).await
+        self.observed(cluster, known)
     }
 
     fn plan(

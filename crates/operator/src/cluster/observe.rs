@@ -29,7 +29,7 @@ struct Pass<'a> {
 }
 
 impl ClusterKind {
-    pub(super) async fn observed(&self, cluster: &ValkeyCluster, known: &Known<'_, ValkeyClusterStatus>) -> Seen {
+    pub(super) fn observed(&self, cluster: &ValkeyCluster, known: &Known<'_, ValkeyClusterStatus>) -> Seen {
         let pass = Pass { id: known.id, kind: self, scope: known.scope };
         let mut observation = from_snapshot(pass.scope.cache.snapshot(&pass.id.key), identity(&cluster.metadata));
         let memory = self.memories.of(pass.id);
@@ -38,7 +38,7 @@ impl ClusterKind {
         memory.lookups.add_to(&mut observation, cluster);
         observation.certificates = self.identities.observe(cluster, &observation.pods);
         observation.line = line_facts(&observation, &pass);
-        observation.nodes = Some(nodes_seen(&observation, cluster, &pass).await);
+        observation.nodes = Some(nodes_seen(&observation, cluster, &pass));
         Seen { observation, certificates_quiet: self.identities.quiet(), returning: self.line.roster.returning() }
     }
 }
@@ -49,30 +49,20 @@ impl ClusterKind {
         let watched = from_snapshot(scope.cache.snapshot(&id.key), identity(&cluster.metadata));
         let before = self.memories.of(id).lookups;
         let answers = before.ask(cluster, &id.key, scope, &watched).await;
-        join_all(watched.pods.iter().map(|pod| self.zones.of(pod, &scope.client))).await;
+        let zones = join_all(watched.pods.iter().map(|pod| self.zones.look_up(pod, &scope.client))).await;
         let changed = !answers.equal(&before);
         self.memories.change(id, |memory| memory.lookups = answers);
-        changed
+        changed || zones.contains(&true)
     }
 }
 
-async fn nodes_seen(observation: &Observation, cluster: &ValkeyCluster, pass: &Pass<'_>) -> NodeObservation {
+fn nodes_seen(observation: &Observation, cluster: &ValkeyCluster, pass: &Pass<'_>) -> NodeObservation {
     // What this process decided last is newer than what it published.
     let decided = pass.kind.memories.of(pass.id).decided;
     let published = || cluster.status.as_ref().map(NodeRecord::read);
     let NodeRecord { shards: recorded, orchestration: running, queue } = decided.or_else(published).unwrap_or_default();
-    let zones = zones(observation, recorded.is_empty(), pass).await;
-    let pods = pass.kind.dispatcher.seen(pass.id, &observation.pods, zones);
+    let pods = pass.kind.dispatcher.seen(pass.id, &observation.pods, &pass.kind.zones);
     NodeObservation { pods, recorded, running, queue }
-}
-
-/// Where pods go is decided when a cluster is formed: only then zones are waited for. A failover waits for nothing.
-async fn zones(observation: &Observation, forming: bool, pass: &Pass<'_>) -> Vec<Option<String>> {
-    let (zones, pods) = (&pass.kind.zones, &observation.pods);
-    if forming {
-        return join_all(pods.iter().map(|pod| zones.of(pod, &pass.scope.client))).await;
-    }
-    pods.iter().map(|pod| zones.known_of(pod)).collect()
 }
 
 fn line_facts(observation: &Observation, pass: &Pass<'_>) -> LineFacts {

@@ -7,7 +7,7 @@ mod wire;
 mod zones;
 
 pub use send::CommandContext;
-pub use zones::Zones;
+pub use zones::{Zone, Zones};
 
 use crate::line::{Line, SidecarFacts};
 use crate::runtime::{Memories, ObjectId, ObjectKey};
@@ -33,7 +33,7 @@ impl CommandDispatcher {
     }
 
     /// What is known of a cluster's pods and their nodes now; pods that are gone are forgotten.
-    pub fn seen(&self, cluster: &ObjectId, pods: &[PodFacts], zones: Vec<Option<String>>) -> Vec<PodObservation> {
+    pub fn seen(&self, cluster: &ObjectId, pods: &[PodFacts], zones: &Zones) -> Vec<PodObservation> {
         self.clusters.change(cluster, |nodes| {
             nodes.retain(|uid, memory| {
                 let kept = memory.is_busy() || pods.iter().any(|pod| pod.uid == *uid);
@@ -43,11 +43,11 @@ impl CommandDispatcher {
                 kept
             });
             let now = Timestamp::now();
-            let seen = pods.iter().zip(zones).map(|(pod, zone)| {
+            let seen = pods.iter().map(|pod| {
                 let sidecar = self.line.roster.of_pod(&pod.uid);
                 // A pod that is left over from an earlier cluster of this name says nothing about this one.
                 let sidecar = sidecar.filter(|facts| facts.pod.cluster_uid == cluster.uid);
-                pod_seen(nodes.entry(pod.uid.clone()).or_default(), pod, zone, (sidecar.as_deref(), now))
+                pod_seen(nodes.entry(pod.uid.clone()).or_default(), pod, zones.of(pod), (sidecar.as_deref(), now))
             });
             seen.collect()
         })
@@ -77,15 +77,18 @@ impl CommandDispatcher {
 fn pod_seen(
     memory: &mut NodeMemory,
     pod: &PodFacts,
-    zone: Option<String>,
+    zone: Zone,
     (sidecar, now): (Option<&SidecarFacts>, Timestamp),
 ) -> PodObservation {
     let connection = sidecar.filter(|facts| facts.connected).map(|facts| facts.presence);
+    let zone_awaited = zone == Zone::Awaited;
+    let zone = if let Zone::Known(zone) = zone { zone } else { None };
     PodObservation {
         name: pod.name.as_str().into(),
         uid: pod.uid.as_str().into(),
         ip: pod.ip.clone(),
         location: Location { node: pod.node.clone(), zone },
+        zone_awaited,
         ready: pod.ready,
         terminating: pod.terminating,
         connected: connection.is_some(),

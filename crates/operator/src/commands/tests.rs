@@ -44,7 +44,7 @@ fn dispatcher() -> CommandDispatcher {
 fn a_pod_left_over_from_an_earlier_cluster_of_this_name_says_nothing_about_the_new_one() {
     let dispatcher = dispatcher();
     speaks(&dispatcher.line, "old", "pod");
-    let seen = |of: ObjectId| dispatcher.seen(&of, &[pod("pod")], vec![None]).remove(0);
+    let seen = |of: ObjectId| dispatcher.seen(&of, &[pod("pod")], &Zones::default()).remove(0);
     assert!(seen(cluster("old")).connected && matches!(seen(cluster("old")).valkey, Valkey::Answers(_)));
     assert!(!seen(cluster("new")).connected && matches!(seen(cluster("new")).valkey, Valkey::Unknown));
 }
@@ -53,12 +53,12 @@ fn a_pod_left_over_from_an_earlier_cluster_of_this_name_says_nothing_about_the_n
 fn of_a_lost_connection_it_is_known_when_the_node_last_answered() {
     let dispatcher = dispatcher();
     let sidecar = speaks(&dispatcher.line, "cluster", "pod");
-    let seen = || dispatcher.seen(&cluster("cluster"), &[pod("pod")], vec![None]).remove(0);
+    let seen = || dispatcher.seen(&cluster("cluster"), &[pod("pod")], &Zones::default()).remove(0);
     assert_eq!(seen().last_answer, None, "it answers now");
     let heard = dispatcher.line.roster.of_pod("pod").unwrap().last_heartbeat;
     dispatcher.line.roster.disconnected(&sidecar);
     assert_eq!((seen().connected, seen().valkey, seen().last_answer), (false, Valkey::Unknown, Some(heard)));
-    assert_eq!(dispatcher.seen(&cluster("cluster"), &[pod("new")], vec![None]).remove(0).last_answer, None);
+    assert_eq!(dispatcher.seen(&cluster("cluster"), &[pod("new")], &Zones::default()).remove(0).last_answer, None);
 }
 
 #[test]
@@ -83,10 +83,10 @@ fn after_the_clock_was_set_back_a_heartbeat_is_believed_again() {
 fn the_streams_of_pods_and_clusters_that_are_gone_are_let_go() {
     let dispatcher = dispatcher();
     let streams = &dispatcher.line.streams;
-    dispatcher.seen(&cluster("cluster"), &[pod("one"), pod("two")], vec![None, None]);
+    dispatcher.seen(&cluster("cluster"), &[pod("one"), pod("two")], &Zones::default());
     streams.expect("one");
     streams.expect("two");
-    dispatcher.seen(&cluster("cluster"), &[pod("two")], vec![None]);
+    dispatcher.seen(&cluster("cluster"), &[pod("two")], &Zones::default());
     assert!(!streams.wants("one") && streams.wants("two"));
     dispatcher.end(&cluster("cluster").key);
     assert!(!streams.wants("two"));
@@ -95,7 +95,7 @@ fn the_streams_of_pods_and_clusters_that_are_gone_are_let_go() {
 #[tokio::test]
 async fn an_answer_that_comes_after_its_cluster_is_gone_brings_nothing_back() {
     let dispatcher = Arc::new(dispatcher());
-    dispatcher.seen(&cluster("cluster"), &[pod("one")], vec![None]);
+    dispatcher.seen(&cluster("cluster"), &[pod("one")], &Zones::default());
     dispatcher.end(&cluster("cluster").key);
     assert!(
         !dispatcher.change(&cluster("cluster"), "one", |memory| memory.under_way = vec![planner::nodes::Action::Probe])

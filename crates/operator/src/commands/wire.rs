@@ -86,7 +86,7 @@ pub fn facts(state: &NodeState, view: Option<&ClusterView>, at: Timestamp) -> Op
 
 fn following(state: &NodeState, at: Timestamp) -> Following {
     match state.primary_link_down_seconds {
-        None => Following::Untold,
+        None => Following::Unknown,
         Some(_) if state.primary_link_up => Following::Now,
         Some(seconds) if seconds >= 0 => {
             at.checked_sub(SignedDuration::from_secs(seconds)).map_or(Following::Never, Following::Until)
@@ -183,7 +183,7 @@ mod tests {
         let until = |second| Following::Until(Timestamp::from_second(second).unwrap());
         assert_eq!(
             [following(true, None), following(false, None)],
-            [Following::Untold; 2],
+            [Following::Unknown; 2],
             "an older sidecar does not say"
         );
         assert_eq!(

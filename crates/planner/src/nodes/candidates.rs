@@ -31,7 +31,7 @@ fn last_followed(model: &ClusterModel, facts: &NodeFacts) -> Option<Timestamp> {
     match facts.following {
         Following::Now => Some(model.now),
         Following::Until(lost) => Some(lost),
-        Following::Never | Following::Untold => None,
+        Following::Never | Following::Unknown => None,
     }
 }
 
@@ -55,7 +55,7 @@ fn followed_to_the_end(model: &ClusterModel, facts: &NodeFacts, failure: &NodeFa
         Following::Until(lost) => {
             failure.since.is_some_and(|since| age(since, lost) < at_the_end(model)) && !is_short(facts, failure)
         }
-        Following::Untold => {
+        Following::Unknown => {
             let since = failure.since.unwrap_or(model.now);
             facts.started_at.is_none_or(|started| age(since, started) >= limits::TOGETHER)
         }

@@ -27,6 +27,10 @@ pub(crate) fn propose(model: &ClusterModel) -> Option<Proposal> {
     if !model.all_answer() || !all_given && model.members.iter().any(|member| member.facts().is_none()) {
         return Some(await_pods(model));
     }
+    if !all_given && model.members.iter().any(|member| member.pod.zone_awaited) {
+        let waits = vec!["the zones of the Kubernetes nodes to be looked up".to_owned()];
+        return Some(Proposal::waiting(Kind::Form, Stage::AwaitPods, waits));
+    }
     let plan = plan(model);
     give_back(model).or_else(|| assign(model, &plan)).or_else(|| connect(model, &plan)).or_else(|| verify(model))
 }
@@ -121,7 +125,7 @@ fn site(model: &ClusterModel, member: &Member) -> Site {
     Site {
         pod: member.pod.name.clone(),
         location: member.pod.location.clone(),
-        primary: !model.slots(member).is_empty() || has_slots_by_others_word(model, member),
+        primary: !model.slots(member).is_empty() || has_slots_in_another_view(model, member),
         replica_of: join::commanded_primary(member)
             .or(says)
             .and_then(|id| model.by_id(id))
@@ -130,7 +134,7 @@ fn site(model: &ClusterModel, member: &Member) -> Site {
 }
 
 /// It was given slots and dropped them since (CLUSTER RESET by hand); the others still think they are its own.
-fn has_slots_by_others_word(model: &ClusterModel, member: &Member) -> bool {
+fn has_slots_in_another_view(model: &ClusterModel, member: &Member) -> bool {
     member.id().is_some_and(|id| !model.map.attributed(id).difference(model.covered()).is_empty())
 }
 

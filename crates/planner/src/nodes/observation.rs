@@ -44,6 +44,8 @@ pub struct PodObservation {
     pub uid: PodUid,
     pub ip: Option<String>,
     pub location: Location,
+    /// The zone of its Kubernetes node is being looked up. Only where pods are placed that is waited for.
+    pub zone_awaited: bool,
     pub ready: bool,
     pub terminating: bool,
     /// Its sidecar is on the line now. What was said before a lost connection counts for nothing.
@@ -119,7 +121,7 @@ impl NodeFacts {
             replication_id: None,
             primary: None,
             primary_link_up: false,
-            following: Following::Untold,
+            following: Following::Unknown,
             keys: 0,
             started_at: None,
             summary: ViewSummary { known_nodes: 1, ..ViewSummary::default() },
@@ -146,6 +148,7 @@ impl PodObservation {
             uid,
             ip: None,
             location: Location::default(),
+            zone_awaited: false,
             ready: true,
             terminating: false,
             connected: false,
@@ -164,7 +167,7 @@ impl PodObservation {
 pub enum Following {
     /// It is no replica, or its sidecar is too old to say.
     #[default]
-    Untold,
+    Unknown,
     Never,
     Now,
     Until(Timestamp),

@@ -337,7 +337,7 @@ fn lags(facts: &NodeFacts, end: Option<Timestamp>, target: &Target) -> bool {
     match facts.following {
         Following::Never => true,
         Following::Until(lost) => !close(lost),
-        Following::Now | Following::Untold => false,
+        Following::Now | Following::Unknown => false,
     }
 }
 

@@ -67,7 +67,7 @@ fn pod(index: usize) -> PodObservation {
         replication_id: Some(format!("history-{}", index % PRIMARIES)),
         primary: replica.then(|| id(index - PRIMARIES)),
         primary_link_up: replica,
-        following: if replica { Following::Now } else { Following::Untold },
+        following: if replica { Following::Now } else { Following::Unknown },
         keys: 9,
         started_at: Some(ago(9_000)),
         summary: summary(index),

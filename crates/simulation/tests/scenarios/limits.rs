@@ -73,7 +73,7 @@ fn pod(index: usize, formed: bool, shares: &[SlotSet]) -> PodObservation {
         replication_offset: 1,
         replication_id: Some(format!("{:040x}", index % masters)),
         primary: replica.then(|| id(index - masters)),
-        following: if replica { Following::Now } else { Following::Untold },
+        following: if replica { Following::Now } else { Following::Unknown },
         primary_link_up: replica,
         keys: 0,
         started_at: None,
@@ -82,6 +82,7 @@ fn pod(index: usize, formed: bool, shares: &[SlotSet]) -> PodObservation {
     PodObservation {
         ip: Some(format!("10.0.{}.{}", index / 250, index % 250)),
         location: Location { node: Some(format!("n{}", index % 50)), zone: Some(format!("z{}", index % 5)) },
+        zone_awaited: false,
         connected: true,
         valkey: Valkey::Answers(facts),
         ..PodObservation::unheard(PodName::new(format!("{NAME}-{index}")), PodUid::new(format!("{index:036x}")))
