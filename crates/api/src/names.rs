@@ -71,7 +71,6 @@ pub mod port {
     pub const EXPORTER_NAME: &str = "metrics";
     /// The operator's, for the sidecars.
     pub const LINE: i32 = 8443;
-    pub const LINE_NAME: &str = "line";
 }
 
 /// What the sidecar answers on its health port.

@@ -12,7 +12,7 @@ const PATIENCE: i64 = 20;
 /// A connection that breaks is mostly back within a second; it is not worth a word until it has been gone this long (seconds).
 const BLINK: i64 = 5;
 /// Refused settings that are told; all pods have the same settings and mostly refuse the same.
-const TOLD: usize = 5;
+const MOST_LISTED: usize = 5;
 
 /// What the line knows of one pod's sidecar.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -99,8 +99,8 @@ pub fn refused_settings(observation: &Observation) -> Option<Trouble> {
         observation.line.sidecars.iter().flat_map(|sidecar| &sidecar.refused).map(String::as_str).collect();
     refused.sort_unstable();
     refused.dedup();
-    let more = refused.len().saturating_sub(TOLD);
-    refused.truncate(TOLD);
+    let more = refused.len().saturating_sub(MOST_LISTED);
+    refused.truncate(MOST_LISTED);
     let tail = if more > 0 { format!("; and {more} more") } else { String::new() };
     let message = format!("settings were refused: {}{tail}", refused.join("; "));
     (!refused.is_empty()).then_some(Trouble { reason: Reason::SettingRefused, message })

@@ -107,7 +107,7 @@ proptest! {
         seed in any::<u64>(), persistent in any::<bool>(), saves in any::<bool>(), unreliable in any::<bool>(),
         blows in proptest::collection::vec(blow(), 1..12)
     ) {
-        let faults = Faults { lost_command: 6, lost_answer: 6, late_word: 3, delay: 400, stale_view: 5 };
+        let faults = Faults { lost_command: 6, lost_answer: 6, late_heartbeat: 3, delay: 400, stale_view: 5 };
         let faults = if unreliable { faults } else { Faults::default() };
         let setup = Setup { persistent, saves, kubernetes_nodes, ..Setup::default() };
         let outcome = survives(setup, seed, faults, &blows);
@@ -166,7 +166,7 @@ fn a_replica_that_was_forgotten_by_hand_keeps_its_primary_from_starting_empty() 
 /// A primary of a half-formed cluster has keys already and knows nobody yet.
 #[test]
 fn a_primary_that_missed_its_introductions_joins_those_that_know_each_other() {
-    let faults = Faults { lost_command: 6, lost_answer: 6, late_word: 3, delay: 400, stale_view: 5 };
+    let faults = Faults { lost_command: 6, lost_answer: 6, late_heartbeat: 3, delay: 400, stale_view: 5 };
     let blows = [Blow::CutNode(1, 1_800), Blow::Replace(2), Blow::Write(206_830)];
     survives(in_memory(1), 17_497_973_526_639_921_094, faults, &blows).unwrap();
 }
@@ -203,7 +203,7 @@ fn a_vote_that_cannot_be_won_ends_with_the_way_out() {
 /// Most primaries are gone for good, so nobody is left to declare them dead.
 #[test]
 fn new_nodes_with_the_slots_of_a_lost_majority_are_met_by_the_primary_that_is_left() {
-    let faults = Faults { lost_command: 6, lost_answer: 6, late_word: 3, delay: 400, stale_view: 5 };
+    let faults = Faults { lost_command: 6, lost_answer: 6, late_heartbeat: 3, delay: 400, stale_view: 5 };
     let blows =
         [Blow::EmptyVolume(3), Blow::CutNode(2, 4_150), Blow::Wait(8_150), Blow::Replace(0), Blow::Reset(1, true)];
     survives(in_memory(3), 2_199_965_882_688_366_519, faults, &blows).unwrap();

@@ -26,7 +26,7 @@ use tokio::time::timeout;
 const QUIET: Duration = Duration::from_secs(30);
 const PER_CLUSTER: Duration = Duration::from_millis(100);
 /// What the leader's first pass over the root may take.
-const FIRST_LOOK: Duration = Duration::from_secs(1);
+const FIRST_READ: Duration = Duration::from_secs(1);
 const DAY: u64 = 24 * 60 * 60;
 
 impl Identities {
@@ -153,7 +153,7 @@ impl Identities {
     async fn root_in_force(&self) -> Option<Arc<InForce>> {
         let mut changes = self.in_force.subscribe();
         if self.trouble.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
-            let _ = timeout(FIRST_LOOK, changes.wait_for(Option::is_some)).await;
+            let _ = timeout(FIRST_READ, changes.wait_for(Option::is_some)).await;
         }
         changes.borrow().clone()
     }

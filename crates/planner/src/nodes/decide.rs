@@ -59,7 +59,7 @@ pub fn begin_nothing(decision: &mut Decision, seen: &NodeObservation) {
 fn advance(model: &ClusterModel, proposal: &Proposal) -> Orchestration {
     let now = model.now;
     let fresh = || Orchestration {
-        id: format!("{}-{}", word(proposal.kind), now.as_millisecond()),
+        id: format!("{}-{}", kind_name(proposal.kind), now.as_millisecond()),
         kind: proposal.kind,
         step: proposal.step,
         step_version: 1,
@@ -79,7 +79,7 @@ fn advance(model: &ClusterModel, proposal: &Proposal) -> Orchestration {
     next
 }
 
-fn word(kind: Kind) -> &'static str {
+fn kind_name(kind: Kind) -> &'static str {
     match kind {
         Kind::Failover => "failover",
         Kind::Form => "form",
@@ -129,8 +129,8 @@ fn commands(model: &ClusterModel, active: Option<&Proposal>, proposals: &[Propos
     }
     let mut commands = paced(model, &proposal.commands);
     let commanded: BTreeSet<PodName> = commands.iter().map(|command| command.pod.clone()).collect();
-    let looks = commanded.iter().filter_map(|name| look_after(model, name, &commands)).collect::<Vec<_>>();
-    commands.extend(looks);
+    let reads_after = commanded.iter().filter_map(|name| read_after(model, name, &commands)).collect::<Vec<_>>();
+    commands.extend(reads_after);
     let reads = views::read_older_than(model, poll(model, proposal));
     commands.extend(reads.into_iter().filter(|read| !commanded.contains(&read.pod)));
     commands
@@ -147,12 +147,12 @@ fn paced(model: &ClusterModel, commands: &[PodCommand]) -> Vec<PodCommand> {
 }
 
 /// Whoever was told something says afterwards what is true now.
-fn look_after(model: &ClusterModel, name: &PodName, commands: &[PodCommand]) -> Option<PodCommand> {
+fn read_after(model: &ClusterModel, name: &PodName, commands: &[PodCommand]) -> Option<PodCommand> {
     let member = model.by_name(name).filter(|member| member.facts().is_some())?;
-    let looked = commands.iter().any(|command| command.pod == *name && command.action.is_reading());
+    let read = commands.iter().any(|command| command.pod == *name && command.action.is_reading());
     let small = !model.large || member.alone() || views::watchers(model).iter().any(|other| other.name() == name);
     let action = if small { Action::ReadView } else { Action::Probe };
-    (!looked).then(|| command(&member, action))
+    (!read).then(|| command(&member, action))
 }
 
 fn poll(model: &ClusterModel, proposal: &Proposal) -> Duration {
@@ -207,8 +207,8 @@ fn sentence(proposal: &Proposal) -> String {
     let waits: Vec<String> =
         proposal.waits.iter().chain(proposal.blocked.iter().map(|(_, text)| text)).cloned().collect();
     match waits.is_empty() {
-        true => format!("{}: {doing}", word(proposal.kind)),
-        false => format!("{}: {doing}; waiting for: {}", word(proposal.kind), listed(&waits)),
+        true => format!("{}: {doing}", kind_name(proposal.kind)),
+        false => format!("{}: {doing}; waiting for: {}", kind_name(proposal.kind), listed(&waits)),
     }
 }
 

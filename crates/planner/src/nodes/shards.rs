@@ -94,11 +94,11 @@ fn node(model: &ClusterModel, id: &NodeId, role: Role) -> Option<ShardNode> {
     let here = model.by_id(id).map(|member| (member.name(), Some(&member.pod.uid)));
     let recorded = || model.recorded_node(id).map(|node| (&node.pod, node.pod_uid.as_ref()));
     let (pod, uid) = here.or_else(recorded)?;
-    let state = word(model, id, pod);
+    let state = state_of(model, id, pod);
     Some(ShardNode { pod: pod.clone(), pod_uid: uid.cloned(), node_id: id.clone(), role, state })
 }
 
-fn word(model: &ClusterModel, id: &NodeId, pod: &PodName) -> NodeState {
+fn state_of(model: &ClusterModel, id: &NodeId, pod: &PodName) -> NodeState {
     let answering = model.by_id(id);
     if let Some(member) = answering {
         let synced = member.is(Role::Primary) || in_sync(&member);
@@ -121,7 +121,7 @@ fn keep_unplaced(model: &ClusterModel, shards: &mut Vec<Shard>) {
             if shards.iter().any(|shard| shard.nodes.iter().any(|node| node.node_id == unplaced.node_id)) {
                 continue;
             }
-            let state = word(model, &unplaced.node_id, &unplaced.pod);
+            let state = state_of(model, &unplaced.node_id, &unplaced.pod);
             match home(recorded, shards) {
                 Some(shard) => shard.nodes.push(ShardNode { role: Role::Replica, state, ..unplaced.clone() }),
                 None => shards.push(Shard { nodes: vec![ShardNode { state, ..unplaced.clone() }], ..recorded.clone() }),

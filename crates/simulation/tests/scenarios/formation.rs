@@ -42,7 +42,7 @@ fn an_operator_killed_after_any_step_is_succeeded_by_one_that_finishes() -> Outc
 fn lost_and_late_words_only_delay_a_formation() -> Outcome {
     for seed in 0..20 {
         let mut stage = Stage::new(seed, &[Setup::default()]);
-        let faults = Faults { lost_command: 5, lost_answer: 5, late_word: 3, delay: 700, stale_view: 4 };
+        let faults = Faults { lost_command: 5, lost_answer: 5, late_heartbeat: 3, delay: 700, stale_view: 4 };
         stage.operators[0].faults = faults;
         stage.run(20_000).map_err(|error| format!("seed {seed}: {error}"))?;
         stage.operators[0].faults = Faults::default();

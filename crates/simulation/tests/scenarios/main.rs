@@ -2,11 +2,11 @@
 
 mod addresses;
 mod copies;
-mod deaths;
 mod formation;
 mod hands;
 mod limits;
 mod majority;
+mod node_failures;
 mod support;
 mod volumes;
 mod whole;

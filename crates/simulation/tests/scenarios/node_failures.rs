@@ -151,7 +151,7 @@ fn a_handed_over_shard_never_leaves_the_record_whatever_the_age_of_the_words() -
     for seed in 0..12 {
         let mut stage = formed(seed, &[Setup { persistent: seed % 2 == 0, ..Setup::default() }])?;
         let leaving = primary_of(&stage, 0);
-        stage.operators[0].faults = Faults { late_word: 2, delay: 400, stale_view: 3, ..Faults::default() };
+        stage.operators[0].faults = Faults { late_heartbeat: 2, delay: 400, stale_view: 3, ..Faults::default() };
         assert!(stage.world.hand_over(&leaving));
         stage.run(50 * seed)?;
         stage.world.replace(&leaving, 800);
