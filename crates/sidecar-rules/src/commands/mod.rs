@@ -9,7 +9,7 @@ mod presence;
 pub mod replicate;
 pub mod set_config_epoch;
 
-pub use presence::Presence;
+pub use presence::{Findings, Found, Presence};
 
 use topology::{ClusterNode, ClusterNodes};
 
@@ -45,4 +45,9 @@ impl Objection {
 /// The node itself in its own view; a server always lists it.
 pub fn myself(nodes: &ClusterNodes) -> Result<&ClusterNode, Objection> {
     nodes.myself().ok_or_else(|| Objection::NotNow("the server does not list itself".into()))
+}
+
+/// Where the node that is asked serves clients; `None` before anybody has met it.
+pub fn own_port(nodes: &ClusterNodes) -> Option<u16> {
+    nodes.myself()?.address.map(|address| address.port())
 }

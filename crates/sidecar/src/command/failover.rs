@@ -10,7 +10,7 @@ use sidecar_rules::{
     commands::{
         Need, Presence,
         failover::{self, Mode},
-        myself,
+        myself, own_port,
     },
     handover::FAILOVER_TIMEOUT,
 };
@@ -97,7 +97,7 @@ fn one_try(mode: Mode) -> Duration {
 
 async fn check(nodes: &ClusterNodes, mode: Mode) -> Result<(), Stop> {
     let presence = match failover::primary_to_ask(nodes, mode) {
-        Some(primary) => neighbour::presence(primary).await,
+        Some(primary) => neighbour::presence(primary, own_port(nodes)).await,
         None => Presence::Gone,
     };
     Ok(failover::check(nodes, mode, &presence)?)

@@ -8,6 +8,7 @@ use link::contract;
 use sidecar_rules::commands::{
     Presence,
     forget::{check, known},
+    own_port,
 };
 use tokio::task::JoinHandle;
 use topology::{ClusterNode, NodeId};
@@ -16,7 +17,7 @@ pub async fn run(execution: &mut Execution<'_>, forget: &contract::Forget) -> Wo
     let ids: Vec<NodeId> = forget.node_ids.iter().map(NodeId::new).collect();
     let nodes = execution.nodes().await?;
     let known = known(&nodes, &ids)?;
-    for (node, presence) in known.iter().zip(presences(&known).await) {
+    for (node, presence) in known.iter().zip(presences(&known, own_port(&nodes)).await) {
         check(&nodes, node, &presence)?;
     }
     let mut connection = execution.connect().await?;
@@ -36,8 +37,8 @@ pub async fn run(execution: &mut Execution<'_>, forget: &contract::Forget) -> Wo
 }
 
 /// All are asked at once: each that is out of reach costs its time.
-async fn presences(nodes: &[&ClusterNode]) -> Vec<Presence> {
-    let asked: Vec<_> = nodes.iter().map(|node| (*node).clone()).map(ask).collect();
+async fn presences(nodes: &[&ClusterNode], port: Option<u16>) -> Vec<Presence> {
+    let asked: Vec<_> = nodes.iter().map(|node| ask((*node).clone(), port)).collect();
     let mut presences = Vec::new();
     for asked in asked {
         presences.push(asked.await.unwrap_or(Presence::OutOfReach));
@@ -45,6 +46,6 @@ async fn presences(nodes: &[&ClusterNode]) -> Vec<Presence> {
     presences
 }
 
-fn ask(node: ClusterNode) -> JoinHandle<Presence> {
-    tokio::spawn(async move { neighbour::presence(&node).await })
+fn ask(node: ClusterNode, port: Option<u16>) -> JoinHandle<Presence> {
+    tokio::spawn(async move { neighbour::presence(&node, port).await })
 }

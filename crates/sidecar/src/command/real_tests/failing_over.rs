@@ -115,6 +115,34 @@ async fn a_node_that_hangs_or_denies_an_answer_is_neither_overthrown_nor_forgott
     }
 }
 
+/// Serves clients at its host name only: nobody listens at the address that the others know.
+async fn move_away(node: &Node, witness: &Node) {
+    let moves =
+        [("cluster-announce-hostname", "localhost"), ("bind", "127.0.0.1"), ("cluster-announce-ip", "127.0.0.9")];
+    let mut connection = node.server.connect().await.unwrap();
+    for (name, value) in moves {
+        connection.config_set(&BTreeMap::from([(name.to_owned(), value.to_owned())])).await.unwrap();
+    }
+    let id = node.id().await;
+    eventually("the others know its old address and its name", async || {
+        let view = witness.view().await;
+        let known = view.nodes.into_iter().find(|node| node.node_id == id).unwrap();
+        known.hostname == "localhost" && known.address.is_some_and(|address| address.ip == "127.0.0.9")
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_node_that_lives_under_its_host_name_is_neither_overthrown_nor_forgotten() {
+    for version in BOTH_VERSIONS {
+        let nodes = formed(version).await;
+        move_away(&nodes[0], &nodes[3]).await;
+        move_away(&nodes[4], &nodes[2]).await;
+        nodes[3].is_unsafe(failover(FailoverMode::Force), "answers").await;
+        nodes[2].is_unsafe(forget(&nodes[4].id().await), "answers").await;
+    }
+}
+
 #[tokio::test]
 async fn a_primary_that_is_back_before_the_vote_is_won_is_not_overthrown() {
     for version in BOTH_VERSIONS {
