@@ -11,12 +11,18 @@ use std::{fmt, time::Duration};
 /// replica it must not be larger than on its primary, or the replica can still win after the clients were let go.
 pub const FAILOVER_TIMEOUT: Duration = Duration::from_millis(500);
 /// Before Valkey lets its clients write again: the replica may have won and not said so yet.
-const HOLD_AFTER: Duration = Duration::from_millis(250);
+pub const HOLD_AFTER: Duration = Duration::from_millis(250);
 /// By then the replica should have given up too.
 pub const PATIENCE_PER_REPLICA: Duration = Duration::from_millis(650);
 /// Valkey checks ten times a second whether the time of a failover is over: a replica that answers twice, this far apart, has
 /// checked in between.
 pub const GIVES_UP_WITHIN: Duration = Duration::from_millis(150);
+/// By then it is decided without the replica's word.
+pub const LAST_WORD: Duration = Duration::from_millis(900);
+/// Clients wait no longer for one try, whatever hangs.
+pub const LONGEST_TRY: Duration = Duration::from_secs(1);
+/// A replica that says it has won is heard of by then, or this node hears nobody and takes no writes: the node timeout and a second.
+pub const HEARD_OF_WITHIN: Duration = Duration::from_secs(6);
 
 /// What a candidate says of itself right before it is asked to take over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,8 +60,10 @@ pub enum Progress {
     StillPrimary(Duration),
     /// The time is over, this node is still the primary, and the replica says that it is a replica: it cannot win any more.
     NotWon,
-    /// The time is over, this node is still the primary, and what the replica is nobody knows.
-    GivenUp,
+    /// The time is over, this node is still the primary, and what the replica is nobody knows: it may have won unheard.
+    Unknown,
+    /// The replica says that it is the primary now, and this node has not heard of it.
+    Won,
     /// This node is a replica now.
     Done,
 }
@@ -64,16 +72,23 @@ pub enum Progress {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writes {
     Leave,
-    /// From here on nothing is acknowledged that a winner which has not been heard of yet would not have. The stop comes anyway.
+    /// From here on nothing is acknowledged that a winner which has not been heard of yet would not have.
     Hold,
+    /// The same, until the winner is heard of.
+    HoldOn,
     /// Clients that wait go on, here or at the new primary.
     Release,
+    /// They go on here, after this node has taken a newer epoch than the replica can have won: when that comes back with its claim
+    /// to the slots, nobody follows it, and what was acknowledged meanwhile is kept.
+    OutbidAndRelease,
 }
 
 pub fn writes(progress: Progress) -> Writes {
     match progress {
         Progress::Refused => Writes::Leave,
-        Progress::NoAnswer | Progress::GivenUp => Writes::Hold,
+        Progress::NoAnswer => Writes::Hold,
+        Progress::Unknown => Writes::OutbidAndRelease,
+        Progress::Won => Writes::HoldOn,
         Progress::StillPrimary(asked) if asked >= HOLD_AFTER => Writes::Hold,
         Progress::StillPrimary(_) => Writes::Leave,
         Progress::NotWon | Progress::Done => Writes::Release,
@@ -144,7 +159,8 @@ mod tests {
             (Progress::StillPrimary(Duration::ZERO), Writes::Leave),
             (Progress::StillPrimary(HOLD_AFTER), Writes::Hold),
             (Progress::NotWon, Writes::Release),
-            (Progress::GivenUp, Writes::Hold),
+            (Progress::Unknown, Writes::OutbidAndRelease),
+            (Progress::Won, Writes::HoldOn),
             (Progress::Done, Writes::Release),
         ] {
             assert_eq!(writes(progress), expected, "{progress:?}");
@@ -154,7 +170,7 @@ mod tests {
     #[test]
     fn writes_are_held_before_valkey_lets_them_go_and_released_only_after_the_replica_has_given_up() {
         assert!(HOLD_AFTER < FAILOVER_TIMEOUT && FAILOVER_TIMEOUT < PATIENCE_PER_REPLICA);
-        assert!(PATIENCE_PER_REPLICA + GIVES_UP_WITHIN < Duration::from_secs(1), "clients wait no longer for one try");
+        assert!(PATIENCE_PER_REPLICA + GIVES_UP_WITHIN < LAST_WORD && LAST_WORD < LONGEST_TRY);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Whether enough primaries would vote now. From Valkey 9 on a primary denies its vote for a node timeout after its start, so an
 //! election is not begun before it can be won. Pure; the hand-over and the failover command wait by it.
 
-use topology::{ClusterNodes, NodeId};
+use topology::{ClusterNodes, NodeId, Role};
 
 /// The node timeout and a second for the rounding of uptimes.
 const VOTES_AFTER_SECONDS: u64 = 6;
@@ -45,13 +45,33 @@ pub fn are_asked(voters: usize) -> bool {
     voters <= MOST
 }
 
+/// The voter whose view this is would hear the candidate, and takes it for a replica: no other is voted for.
+pub fn would_hear(view: &ClusterNodes, candidate: &NodeId) -> bool {
+    linked(view, candidate) && view.find(candidate).is_some_and(|node| node.role() == Some(Role::Replica))
+}
+
+/// What an election that is begun now comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Prospect {
+    /// A majority would vote.
+    Winnable,
+    /// It may be won later.
+    Later,
+    /// It cannot be won, as far as is known, and waiting does not change that.
+    Hopeless,
+}
+
 /// `hopeful`: those that give no answer may still come back.
-pub fn waiting_helps(votes: &[Vote], hopeful: bool) -> bool {
+pub fn prospect(votes: &[Vote], hopeful: bool) -> Prospect {
     let count = |kind| votes.iter().filter(|vote| **vote == kind).count();
     let needed = votes.len() / 2 + 1;
     let able = count(Vote::Able);
     let soon = count(Vote::TooYoung) + count(Vote::Apart);
-    able < needed && (hopeful || able + soon >= needed)
+    match (able >= needed, hopeful || able + soon >= needed) {
+        (true, _) => Prospect::Winnable,
+        (false, true) => Prospect::Later,
+        (false, false) => Prospect::Hopeless,
+    }
 }
 
 #[cfg(test)]
@@ -60,14 +80,27 @@ mod tests {
     use Vote::{Able, Apart, Silent, TooYoung};
 
     #[test]
-    fn waiting_helps_only_when_the_young_make_the_majority() {
+    fn an_election_is_won_by_a_majority_and_hopeless_while_most_are_silent() {
+        use Prospect::{Hopeless, Later, Winnable};
         for hopeful in [false, true] {
-            assert!(waiting_helps(&[Able, TooYoung, TooYoung], hopeful));
-            assert!(waiting_helps(&[Able, TooYoung, Silent], hopeful));
-            assert!(waiting_helps(&[Able, Apart, Silent], hopeful));
-            assert!(!waiting_helps(&[Able, Able, Silent], hopeful));
-            assert_eq!(waiting_helps(&[Able, Silent, Silent], hopeful), hopeful);
+            assert_eq!(prospect(&[Able, TooYoung, TooYoung], hopeful), Later);
+            assert_eq!(prospect(&[Able, TooYoung, Silent], hopeful), Later);
+            assert_eq!(prospect(&[Able, Apart, Silent], hopeful), Later);
+            assert_eq!(prospect(&[Able, Able, Silent], hopeful), Winnable);
+            assert_eq!(prospect(&[Able, Silent, Silent], hopeful), if hopeful { Later } else { Hopeless });
         }
+    }
+
+    #[test]
+    fn a_voter_that_takes_the_candidate_for_a_primary_does_not_vote_for_it() {
+        let view = |flags: &str| {
+            let lines = format!(
+                "v 10.0.0.1:6379@16379 myself,master - 0 0 1 connected 0-5\nc 10.0.0.2:6379@16379 {flags} 0 0 1 connected\n"
+            );
+            ClusterNodes::parse(&lines).unwrap()
+        };
+        assert!(would_hear(&view("slave p"), &"c".into()));
+        assert!(!would_hear(&view("master -"), &"c".into()) && !would_hear(&view("slave p"), &"d".into()));
     }
 
     #[test]

@@ -1,25 +1,23 @@
 //! Before a pod stops: a primary passes its role to its best replica, as `sidecar_rules::handover` decides. IO; needs no operator,
 //! only the two nodes.
 
+mod one_try;
+
 use crate::{
     boot::{LONGEST_STOP, StopNotes},
     voters,
 };
+use one_try::{Nodes, Try};
 use sidecar_rules::handover::{
-    AttachedReplica, Candidate, CandidateState, FAILOVER_TIMEOUT, GIVES_UP_WITHIN, NotTaken, Outcome,
-    PATIENCE_PER_REPLICA, Progress, Standing, Writes, may_take_over, nobody_took_over, writes,
+    AttachedReplica, Candidate, CandidateState, FAILOVER_TIMEOUT, NotTaken, Outcome, Standing, may_take_over,
+    nobody_took_over,
 };
-use std::{
-    collections::BTreeMap,
-    path::PathBuf,
-    sync::atomic::{AtomicBool, Ordering},
-    time::Duration,
-};
+use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};
 use tokio::{
     sync::Mutex,
     time::{Instant, sleep},
 };
-use topology::ClusterNodes;
+use topology::{ClusterNodes, Role};
 use valkey::{Address, CallError, Connection, Info};
 
 /// One answer of a node, here or on the other side.
@@ -27,8 +25,6 @@ const CALL_DEADLINE: Duration = Duration::from_secs(2);
 /// Primaries that are being restarted themselves.
 const PATIENCE_WITH_VOTERS: Duration = Duration::from_secs(3);
 const POLL: Duration = Duration::from_millis(20);
-/// The stop follows immediately; if it does not come, clients wait no longer than this.
-const LONGEST_HOLD: Duration = Duration::from_secs(60);
 const TIMEOUT: &str = "cluster-manual-failover-timeout";
 /// In cluster mode Valkey has no use for it; others read it here. Nobody else may set it: `api::parameters` refuses it to users.
 const PRIORITY: &str = "replica-priority";
@@ -41,8 +37,6 @@ pub struct HandOver {
     deadline: Duration,
     /// The kubelet may ask twice; the second waits for the first and then finds a replica.
     turn: Mutex<()>,
-    /// Clients may not write any more.
-    holds: AtomicBool,
 }
 
 /// Withdraws what was announced about a stop that does not come. Once, and not by checking the volume all the time: it may hang.
@@ -56,7 +50,7 @@ async fn take_back(socket: PathBuf, notes: StopNotes) {
 
 impl HandOver {
     pub fn new(socket: PathBuf, notes: StopNotes, deadline: Duration) -> Self {
-        Self { socket, notes, deadline, turn: Mutex::new(()), holds: AtomicBool::new(false) }
+        Self { socket, notes, deadline, turn: Mutex::new(()) }
     }
 
     /// Returns when this node is a replica, when there is nothing to hand over, or when the deadline has passed.
@@ -121,13 +115,11 @@ impl HandOver {
             Ok(Err(outcome)) => return Ok(outcome),
             Ok(Ok(candidates)) => candidates,
         };
-        let nodes = self.nodes().await;
+        let nodes = self.nodes().await.map_err(|error| error.to_string())?;
         let mut tried = Vec::new();
         for candidate in candidates {
             // The primary holds its clients back during a failover: it is not begun before it can succeed.
-            if let Ok(nodes) = &nodes
-                && !can_win(nodes, &candidate, until).await
-            {
+            if !can_win(&nodes, &candidate, until).await {
                 tried.push((candidate.name(), NotTaken::Because("too few primaries would vote for it".into())));
                 continue;
             }
@@ -162,12 +154,8 @@ impl HandOver {
             stopping: info.text("slave_priority") == Some(STOPPING),
         })?;
         self.bound_pause(&mut replica).await.map_err(reason)?;
-        if let Err(error) = replica.cluster_failover().await {
-            let refused = error.refusal().is_some();
-            self.hold_or_release(if refused { Progress::Refused } else { Progress::NoAnswer }).await;
-            return Err(reason(error));
-        }
-        self.wait_until_replica(&mut replica).await.map_err(NotTaken::Because)
+        let mut nodes = BothNodes { own: self, replica, address: candidate.address };
+        Try::run(&mut nodes).await.map_err(NotTaken::Because)
     }
 
     /// The replica first: its time must not be longer than the primary's.
@@ -175,49 +163,6 @@ impl HandOver {
         let timeout = BTreeMap::from([(TIMEOUT.to_owned(), FAILOVER_TIMEOUT.as_millis().to_string())]);
         replica.config_set(&timeout).await?;
         self.connect().await?.config_set(&timeout).await
-    }
-
-    async fn wait_until_replica(&self, replica: &mut Connection) -> Result<(), String> {
-        let asked = Instant::now();
-        while asked.elapsed() < PATIENCE_PER_REPLICA {
-            let standing = self.standing().await.map_err(|error| error.to_string())?;
-            if standing.is_handed_over() {
-                self.hold_or_release(Progress::Done).await;
-                return Ok(());
-            }
-            self.hold_or_release(Progress::StillPrimary(asked.elapsed())).await;
-            sleep(POLL).await;
-        }
-        let progress = if has_given_up(replica).await { Progress::NotWon } else { Progress::GivenUp };
-        self.hold_or_release(progress).await;
-        Err("this node was still the primary when the time was over".into())
-    }
-
-    async fn hold_or_release(&self, progress: Progress) {
-        match writes(progress) {
-            Writes::Leave => {}
-            Writes::Hold => self.hold().await,
-            Writes::Release => self.release().await,
-        }
-    }
-
-    async fn hold(&self) {
-        if self.holds.load(Ordering::Relaxed) {
-            return;
-        }
-        let held = async { self.connect().await?.hold_writes(LONGEST_HOLD).await };
-        match held.await {
-            Ok(()) => self.holds.store(true, Ordering::Relaxed),
-            Err(error) => tracing::warn!(error = link::sentence::of(&error), "could not hold back the clients' writes"),
-        }
-    }
-
-    async fn release(&self) {
-        if self.holds.swap(false, Ordering::Relaxed)
-            && let Ok(mut own) = self.connect().await
-        {
-            let _ = own.resume_writes().await;
-        }
     }
 
     async fn connect(&self) -> Result<Connection, CallError> {
@@ -230,16 +175,38 @@ async fn can_win(nodes: &ClusterNodes, candidate: &Candidate, until: Instant) ->
     voters::wait_until_able(nodes, candidate, PATIENCE_WITH_VOTERS, until).await
 }
 
-/// A replica whose time is over cannot become the primary by what it was asked for.
-async fn has_given_up(replica: &mut Connection) -> bool {
-    replica.renew(CALL_DEADLINE);
-    let first = is_replica(replica).await;
-    sleep(GIVES_UP_WITHIN).await;
-    first && is_replica(replica).await
+struct BothNodes<'a> {
+    own: &'a HandOver,
+    /// What it was asked over this connection may be answered late.
+    replica: Connection,
+    address: SocketAddr,
 }
 
-async fn is_replica(node: &mut Connection) -> bool {
-    node.info(&["replication"]).await.is_ok_and(|info| info.is_replica())
+impl Nodes for BothNodes<'_> {
+    async fn ask_replica(&mut self) -> Result<(), CallError> {
+        self.replica.renew(CALL_DEADLINE);
+        self.replica.cluster_failover().await
+    }
+
+    async fn role_of_replica(&mut self) -> Option<Role> {
+        Connection::open(&Address::Tcp(self.address), CALL_DEADLINE).await.ok()?.role().await.ok()
+    }
+
+    async fn is_handed_over(&mut self) -> bool {
+        self.own.standing().await.is_ok_and(|standing| standing.is_handed_over())
+    }
+
+    async fn hold_writes(&mut self, longest: Duration) -> Result<(), CallError> {
+        self.own.connect().await?.hold_writes(longest).await
+    }
+
+    async fn release_writes(&mut self) -> Result<(), CallError> {
+        self.own.connect().await?.resume_writes().await
+    }
+
+    async fn take_newer_epoch(&mut self) -> Result<(), CallError> {
+        self.own.connect().await?.cluster_bump_epoch().await
+    }
 }
 
 fn attached(info: &Info) -> Vec<AttachedReplica> {

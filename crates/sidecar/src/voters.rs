@@ -1,6 +1,6 @@
 //! Waits until enough primaries would vote, as `sidecar_rules::voters` decides. IO; the hand-over and the failover command call it.
 
-use sidecar_rules::voters::{Vote, are_asked, linked, waiting_helps};
+use sidecar_rules::voters::{Prospect, Vote, are_asked, linked, prospect, would_hear};
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{
     task::JoinSet,
@@ -19,8 +19,8 @@ pub struct Candidate {
     pub address: Address,
 }
 
-/// Returns when an election can be won, when waiting would not help, or, with false, when the time is over. Primaries that do not
-/// answer are given `patience` to come back.
+/// True as soon as an election can be won, as far as the voters and the candidate say. False when waiting would not help, or the time
+/// is over. Those that do not answer are given `patience` to come back.
 pub async fn wait_until_able(nodes: &ClusterNodes, candidate: Candidate, patience: Duration, until: Instant) -> bool {
     let began = Instant::now();
     let voters: Vec<(NodeId, Option<SocketAddr>)> =
@@ -32,29 +32,28 @@ pub async fn wait_until_able(nodes: &ClusterNodes, candidate: Candidate, patienc
     loop {
         let votes = ask_all(&voters, &candidate).await;
         let hopeful = began.elapsed() < patience;
-        if !waiting_helps(&votes, hopeful) {
-            return true;
-        }
-        if Instant::now() + BETWEEN_ROUNDS > until {
-            return false;
+        match prospect(&votes, hopeful) {
+            Prospect::Winnable => return true,
+            Prospect::Hopeless => return false,
+            Prospect::Later if Instant::now() + BETWEEN_ROUNDS > until => return false,
+            Prospect::Later => {}
         }
         sleep(BETWEEN_ROUNDS).await;
     }
 }
 
 async fn ask_all(voters: &[(NodeId, Option<SocketAddr>)], candidate: &Arc<Candidate>) -> Vec<Vote> {
-    let seen = Arc::new(view_of(&candidate.address).await.ok());
+    // A candidate that says nothing now would say nothing in the election either.
+    let Ok(seen) = view_of(&candidate.address).await else { return vec![Vote::Silent; voters.len()] };
     let mut asked = JoinSet::new();
     for (voter, address) in voters.iter().cloned() {
-        let (seen, candidate) = (seen.clone(), candidate.clone());
+        let (heard, candidate) = (linked(&seen, &voter), candidate.clone());
         asked.spawn(async move {
-            let heard = seen.as_ref().as_ref().is_none_or(|view| linked(view, &voter));
-            match address {
-                Some(address) => ask(address)
-                    .await
-                    .map_or(Vote::Silent, |(info, view)| vote_of(&info, heard && linked(&view, &candidate.id))),
-                None => Vote::Silent,
-            }
+            let answer = match address {
+                Some(address) => ask(address).await.ok(),
+                None => None,
+            };
+            answer.map_or(Vote::Silent, |(info, view)| vote_of(&info, heard && would_hear(&view, &candidate.id)))
         });
     }
     asked.join_all().await

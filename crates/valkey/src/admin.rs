@@ -122,6 +122,11 @@ impl Connection {
         self.acknowledged("CLUSTER SET-CONFIG-EPOCH", &[&epoch.to_string()]).await
     }
 
+    /// Takes an epoch newer than all this node has heard of, unless it has the newest, and tells it to all others.
+    pub async fn cluster_bump_epoch(&mut self) -> Result<(), CallError> {
+        self.call(&["CLUSTER", "BUMPEPOCH"]).await.map(drop)
+    }
+
     pub async fn cluster_forget(&mut self, node: &NodeId) -> Result<(), CallError> {
         self.acknowledged("CLUSTER FORGET", &[node.as_str()]).await
     }

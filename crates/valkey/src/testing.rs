@@ -92,6 +92,7 @@ fn reserve(ports: [u16; 2]) -> io::Result<bool> {
 
 pub struct TestServer {
     child: Child,
+    command: Command,
     folder: Option<TempDir>,
     log: PathBuf,
     pub socket: PathBuf,
@@ -142,7 +143,7 @@ impl TestServer {
         let log = folder.join("server.log");
         let output = std::fs::OpenOptions::new().create(true).append(true).open(&log)?;
         command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
-        Ok(Self { child: command.spawn()?, folder: None, log, socket, port })
+        Ok(Self { child: command.spawn()?, command, folder: None, log, socket, port })
     }
 
     /// `None` while the process is there.
@@ -198,6 +199,12 @@ impl TestServer {
     pub fn kill(&mut self) -> io::Result<ExitStatus> {
         self.child.kill()?;
         self.child.wait()
+    }
+
+    /// The same server again, in the same folder, after it has ended.
+    pub fn start_again(&mut self) -> io::Result<()> {
+        self.child = self.command.spawn()?;
+        self.wait_for_socket()
     }
 
     fn signal(&self, signal: Signal) -> io::Result<()> {

@@ -20,6 +20,8 @@ use topology::{ClusterNodes, Position};
 use valkey::{Address, CallError, Connection};
 
 const POLL: Duration = Duration::from_millis(5);
+/// While a coordinated failover cannot be won.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(250);
 const TIMEOUT: &str = "cluster-manual-failover-timeout";
 /// Until then Valkey has given a coordinated failover up; to ask again earlier would hold clients back from the start.
 const ONE_COORDINATED_TRY: Duration = FAILOVER_TIMEOUT.saturating_add(Duration::from_millis(300));
@@ -45,8 +47,15 @@ pub async fn run(execution: &mut Execution<'_>, ordered: &Failover) -> Work {
     let candidate = voters::Candidate { id: myself(&nodes)?.id.clone(), address };
     let mut first = true;
     loop {
-        if mode != Mode::Takeover {
-            voters::wait_until_able(&nodes, candidate.clone(), patience(mode), execution.until).await;
+        let able = mode == Mode::Takeover
+            || voters::wait_until_able(&nodes, candidate.clone(), patience(mode), execution.until).await;
+        // The primary would hold its clients back for nothing.
+        if mode == Mode::Coordinated && !able {
+            if execution.left() <= BETWEEN_LOOKS {
+                return Err(Stop::Late("too few primaries would vote for this node".into()));
+            }
+            sleep(BETWEEN_LOOKS).await;
+            continue;
         }
         ask(&mut execution.connect().await?, mode).await?;
         if first {

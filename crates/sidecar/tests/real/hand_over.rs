@@ -1,6 +1,6 @@
 //! Before a primary stops it hands over in a real cluster of three shards, while a client writes.
 
-use crate::pod::{Pod, eventually};
+use crate::pod::{DEADLINE, Pod, eventually};
 use std::{
     collections::BTreeMap,
     sync::{
@@ -8,7 +8,7 @@ use std::{
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread::JoinHandle,
-    time::Duration,
+    time::{Duration, Instant},
 };
 use valkey::{
     Address, CallError, Connection,
@@ -23,7 +23,14 @@ struct Cluster {
 }
 
 const SLOTS: [(u16, u16); 3] = [(0, 5460), (5461, 10922), (10923, 16383)];
-const PLAIN: [&str; 8] = [
+/// Of the packets on the bus, for tests that have some of them dropped.
+const PONG: &str = "1";
+const VOTE_REQUEST: &str = "5";
+const NOTHING: &str = "-1";
+const DEBUG: [&str; 2] = ["--enable-debug-command", "yes"];
+const PLAIN: [&str; 10] = [
+    "--enable-debug-command",
+    "yes",
     "--cluster-enabled",
     "yes",
     "--repl-diskless-sync-delay",
@@ -38,7 +45,7 @@ impl Cluster {
     async fn form(version: ServerVersion) -> Self {
         let mut pod = Pod::new(version, &[("repl-diskless-sync-delay", "0")]);
         pod.start_sidecar(&["--hand-over-deadline", "20"]);
-        pod.start_server();
+        pod.try_start_server(&DEBUG).unwrap();
         pod.wait_settled();
         let mut plain = (0..5).map(|_| TestServer::start(version, &PLAIN).unwrap());
         let cluster = Self { replica: plain.next().unwrap(), others: plain.collect(), pod };
@@ -163,12 +170,12 @@ async fn a_primary_hands_over_before_it_stops_and_no_acknowledged_write_is_lost(
         assert_eq!(cluster.pod.connect().await.role().await.unwrap(), topology::Role::Replica);
         assert!(cluster.pod.server().terminate().unwrap().success());
         writer.wait_for_more(200).await;
-        check_nothing_lost(&cluster, writer.end()).await;
+        check_nothing_lost(&cluster.replica, writer.end()).await;
     }
 }
 
-async fn check_nothing_lost(cluster: &Cluster, acknowledged: usize) {
-    let mut connection = cluster.replica.connect().await.unwrap();
+async fn check_nothing_lost(primary: &TestServer, acknowledged: usize) {
+    let mut connection = primary.connect().await.unwrap();
     assert_eq!(connection.role().await.unwrap(), topology::Role::Primary);
     connection.renew(Duration::from_secs(60));
     for key in (0..acknowledged).map(key) {
@@ -223,25 +230,113 @@ async fn nobody_hands_over_to_a_replica_whose_own_pod_stops() {
     }
 }
 
-/// It may have won the vote and ended before anybody heard of it: what is acknowledged after that would be lost when it comes back.
+/// Those that are asked for their vote.
+fn voters(cluster: &Cluster) -> [&TestServer; 3] {
+    [cluster.pod.server.as_ref().unwrap(), &cluster.others[0], &cluster.others[1]]
+}
+
+async fn drop_packets(servers: &[&TestServer], kind: &str) {
+    for server in servers {
+        let mut connection = server.connect().await.unwrap();
+        connection.call(&["DEBUG", "DROP-CLUSTER-PACKET-FILTER", kind]).await.unwrap();
+    }
+}
+
+const ACCEPTED: &str = "anual failover user request accepted";
+const BEGUN: &str = "anual failover requested";
+
+/// Spins: what follows has to happen before the servers get any further.
+fn spin_until(what: &str, reached: impl Fn() -> bool) {
+    let until = Instant::now() + DEADLINE;
+    while !reached() {
+        assert!(Instant::now() < until, "not within {DEADLINE:?}: {what}");
+    }
+}
+
 #[tokio::test]
-async fn a_primary_whose_heir_vanished_acknowledges_nothing_more() {
+async fn clients_go_on_while_the_replica_is_frozen_and_it_is_handed_over_to_when_it_thaws() {
     for version in BOTH_VERSIONS {
-        let mut cluster = Cluster::form(version).await;
+        let cluster = Cluster::form(version).await;
         cluster.wait_for_voters().await;
-        let (pod, replica) = (&cluster.pod, &mut cluster.replica);
-        let answer = std::thread::scope(|scope| {
-            let asked = scope.spawn(|| pod.get("/valkey/pre-stop"));
-            while !replica.log().contains("anual failover user request accepted") {
-                assert!(!asked.is_finished(), "{}", replica.log());
-            }
-            replica.kill().unwrap();
-            asked.join().unwrap()
-        });
-        let mut own = cluster.pod.connect().await;
-        own.renew(Duration::from_secs(2));
-        let written = own.call(&["SET", &key(0), "late"]).await;
-        assert!(written.is_err(), "{written:?} after {}", answer.body);
+        drop_packets(&voters(&cluster), VOTE_REQUEST).await;
+        let writer = Writer::start([voters(&cluster)[0].tcp_address(), cluster.replica.tcp_address()]);
+        writer.wait_for_more(200).await;
+        let (health, pod) = (cluster.pod.health, &cluster.pod);
+        let asked = std::thread::spawn(move || crate::pod::get(health, "/valkey/pre-stop"));
+        spin_until("the replica is asked", || cluster.replica.log().contains(ACCEPTED));
+        cluster.replica.freeze().unwrap();
+        pod.wait_for("the try has failed", |pod| pod.log().contains("trying again"));
+        writer.wait_for_more(200).await;
+        assert!(!asked.is_finished(), "it is still tried again");
+        drop_packets(&voters(&cluster), NOTHING).await;
+        cluster.replica.thaw().unwrap();
+        let answer = asked.join().unwrap().unwrap();
+        assert_eq!(answer.json()["outcome"], "handed-over", "{}\n{}", answer.body, pod.log());
+        writer.wait_for_more(200).await;
+        check_nothing_lost(&cluster.replica, writer.end()).await;
+    }
+}
+
+/// It may have won the vote and ended before anybody heard of it, and then comes back with its claim to the slots.
+#[tokio::test]
+async fn what_is_acknowledged_after_the_heir_won_unheard_and_vanished_survives_its_return() {
+    for version in BOTH_VERSIONS {
+        let mut tries = 0..5;
+        while !heir_wins_unheard_and_comes_back(version).await {
+            assert!(tries.next().is_some(), "{version:?}: it was heard of each time");
+        }
+    }
+}
+
+/// False when it could still tell somebody.
+async fn heir_wins_unheard_and_comes_back(version: ServerVersion) -> bool {
+    let mut cluster = Cluster::form(version).await;
+    cluster.wait_for_voters().await;
+    let deaf: Vec<&TestServer> = voters(&cluster).into_iter().chain(&cluster.others[2..]).collect();
+    drop_packets(&deaf, PONG).await;
+    let writer = Writer::start([voters(&cluster)[0].tcp_address(), cluster.replica.tcp_address()]);
+    writer.wait_for_more(200).await;
+    let health = cluster.pod.health;
+    let asked = std::thread::spawn(move || crate::pod::get(health, "/valkey/pre-stop"));
+    let nodes = cluster.replica.socket.with_file_name("nodes.conf");
+    let won = || std::fs::read_to_string(&nodes).is_ok_and(|nodes| nodes.contains("myself,master"));
+    spin_until("the replica has won", || won() || asked.is_finished());
+    cluster.replica.kill().unwrap();
+    let answer = asked.join().unwrap().unwrap();
+    let mut own = cluster.pod.connect().await;
+    if !won() || own.role().await.unwrap() == topology::Role::Replica {
+        return false;
+    }
+    writer.wait_for_more(200).await;
+    drop_packets(&voters(&cluster), NOTHING).await;
+    drop_packets(&cluster.others[2..].iter().collect::<Vec<_>>(), NOTHING).await;
+    cluster.replica.start_again().unwrap();
+    cluster.wait_in_sync().await;
+    writer.wait_for_more(200).await;
+    let log = cluster.pod.server.as_ref().unwrap().log();
+    assert_eq!(own.role().await.unwrap(), topology::Role::Primary, "{}\n{log}", answer.body);
+    check_nothing_lost(cluster.pod.server.as_ref().unwrap(), writer.end()).await;
+    true
+}
+
+#[tokio::test]
+async fn a_hand_over_is_not_begun_while_most_voters_are_silent_and_is_when_they_are_back() {
+    for version in BOTH_VERSIONS {
+        let cluster = Cluster::form(version).await;
+        cluster.wait_for_voters().await;
+        for voter in &cluster.others[..2] {
+            voter.freeze().unwrap();
+        }
+        let (health, pod) = (cluster.pod.health, &cluster.pod);
+        let asked = std::thread::spawn(move || crate::pod::get(health, "/valkey/pre-stop"));
+        pod.wait_for("it is put off", |pod| pod.log().contains("too few primaries would vote"));
+        let log = pod.server.as_ref().unwrap().log();
+        for voter in &cluster.others[..2] {
+            voter.thaw().unwrap();
+        }
+        assert!(!log.contains(BEGUN), "{log}");
+        let answer = asked.join().unwrap().unwrap();
+        assert_eq!(answer.json()["outcome"], "handed-over", "{}\n{}", answer.body, pod.log());
     }
 }
 
@@ -257,7 +352,7 @@ async fn a_hand_over_that_cannot_be_won_is_not_begun() {
     let answer = cluster.pod.get("/valkey/pre-stop");
     assert_ne!(answer.json()["outcome"], "handed-over", "{}", answer.body);
     let log = cluster.pod.server.as_ref().unwrap().log();
-    assert!(!log.contains("anual failover requested"), "{log}");
+    assert!(!log.contains(BEGUN), "{log}");
 }
 
 #[tokio::test]

@@ -148,14 +148,7 @@ impl Pod {
     }
 
     pub fn try_get(&self, path: &str) -> Option<Answer> {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.health)).ok()?;
-        stream.set_read_timeout(Some(DEADLINE)).ok()?;
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: pod\r\n\r\n").ok()?;
-        let mut text = String::new();
-        stream.read_to_string(&mut text).ok()?;
-        let (head, body) = text.split_once("\r\n\r\n")?;
-        let status = head.split(' ').nth(1)?.parse().ok()?;
-        Some(Answer { status, body: body.to_owned() })
+        get(self.health, path)
     }
 
     /// Ready, but for the cluster that most of these pods are not taken into.
@@ -200,6 +193,18 @@ impl Drop for Pod {
     fn drop(&mut self) {
         self.stop_sidecar();
     }
+}
+
+/// From the sidecar at this port.
+pub fn get(health: u16, path: &str) -> Option<Answer> {
+    let mut stream = TcpStream::connect(("127.0.0.1", health)).ok()?;
+    stream.set_read_timeout(Some(DEADLINE)).ok()?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: pod\r\n\r\n").ok()?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text).ok()?;
+    let (head, body) = text.split_once("\r\n\r\n")?;
+    let status = head.split(' ').nth(1)?.parse().ok()?;
+    Some(Answer { status, body: body.to_owned() })
 }
 
 fn program() -> std::ffi::OsString {

@@ -27,6 +27,38 @@ async fn a_coordinated_failover_is_done_once() {
 }
 
 #[tokio::test]
+async fn a_coordinated_failover_is_not_begun_while_most_voters_are_silent() {
+    for version in BOTH_VERSIONS {
+        let nodes = formed(version).await;
+        wait_for_voters(&nodes).await;
+        for frozen in &nodes[1..3] {
+            frozen.server.freeze().unwrap();
+        }
+        let late = nodes[3].run_within(failover(FailoverMode::Coordinated), Duration::from_secs(5)).await;
+        let log = nodes[0].server.log();
+        for frozen in &nodes[1..3] {
+            frozen.server.thaw().unwrap();
+        }
+        assert!(matches!(&late, Outcome::Failed(failed) if failed.detail.contains("too few primaries")), "{late:?}");
+        assert!(!log.contains("anual failover requested"), "{log}");
+        assert!(nodes[3].done(failover(FailoverMode::Coordinated)).await.changed);
+    }
+}
+
+#[tokio::test]
+async fn a_coordinated_failover_is_won_after_the_voters_were_restarted_a_moment_before() {
+    for version in BOTH_VERSIONS {
+        let mut nodes = formed(version).await;
+        for voter in &mut nodes[1..3] {
+            voter.server.kill().unwrap();
+            voter.server.start_again().unwrap();
+        }
+        let done = nodes[3].done(failover(FailoverMode::Coordinated)).await;
+        assert_eq!(done.node.unwrap().role(), Role::Primary);
+    }
+}
+
+#[tokio::test]
 async fn after_a_kill_the_replica_is_promoted_by_force_and_the_dead_is_forgotten_when_replaced() {
     for version in BOTH_VERSIONS {
         let mut nodes = formed(version).await;
