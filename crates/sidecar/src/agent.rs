@@ -3,7 +3,7 @@
 
 use crate::{
     arguments::RunArguments,
-    boot,
+    boot::{self, StopNote},
     configuration::{
         append_only::{DataDirectory, Progress, Switch, SwitchError},
         apply,
@@ -16,7 +16,7 @@ use crate::{
     durable_file,
     settings::{self, Stamp},
     state::Shared,
-    volume,
+    stop_mark, volume,
 };
 use api::{node_settings::NodeSettings, valkey_version::ValkeyVersion};
 use std::{
@@ -66,6 +66,8 @@ pub struct Agent {
     waiting_since: Instant,
     reviewed: Option<Instant>,
     conf_outdated: bool,
+    /// A server was met, and what an earlier sidecar had noted of its stop is known.
+    stop_recalled: bool,
 }
 
 impl Agent {
@@ -82,6 +84,7 @@ impl Agent {
             waiting_since: Instant::now(),
             reviewed: None,
             conf_outdated: false,
+            stop_recalled: false,
         }
     }
 
@@ -214,7 +217,8 @@ impl Agent {
         let version = running_version(&info).unwrap_or_else(|| self.version(settings));
         self.record.judged_by(&render::line_of(version));
         self.record.machine_boot = boot::machine_boot().unwrap_or_default();
-        let wanted = Wanted::new(pod, settings, version);
+        let mut wanted = Wanted::new(pod, settings, version);
+        wanted.hold_stop_mark(self.stop_mark(info.text("run_id").unwrap_or_default()).await);
         let pending = apply::apply(&mut connection, &wanted, version, &mut self.record).await?;
         self.publish(&info, wanted.ignored, pending);
         if let Err(error) = self.record.save(&self.arguments.pod.data_dir).await {
@@ -225,6 +229,21 @@ impl Agent {
         }
         let data = DataDirectory { path: &self.arguments.pod.data_dir, record: &mut self.record };
         self.switch.advance(&mut connection, &info, data, wanted.append_only).await
+    }
+
+    /// The note of a stop is taken away before the next Valkey starts: where there is one beside a Valkey that runs already when this
+    /// sidecar begins, an earlier one asked that Valkey to stop.
+    async fn stop_mark(&mut self, run_id: &str) -> &'static str {
+        let now = tokio::time::Instant::now();
+        if !std::mem::replace(&mut self.stop_recalled, true) {
+            let folder = self.arguments.pod.data_dir.clone();
+            let noted = volume::work(move || StopNote::read(&folder)).await.ok().flatten();
+            let age = noted.and_then(|note| note.asked().elapsed().ok());
+            if let Some(left) = age.and_then(|age| stop_mark::LONGEST.checked_sub(age)) {
+                self.shared.lock().stop_mark.ask_unless_asked(run_id, now + left);
+            }
+        }
+        self.shared.lock().stop_mark.value(run_id, now)
     }
 
     fn publish(&mut self, info: &Info, ignored: Values, pending: Vec<Pending>) {

@@ -3,10 +3,7 @@
 
 mod one_try;
 
-use crate::{
-    boot::{LONGEST_STOP, StopNotes},
-    voters,
-};
+use crate::{boot::StopNotes, state::Shared, stop_mark, voters};
 use one_try::{Nodes, Try};
 use sidecar_rules::handover::{
     AttachedReplica, Candidate, CandidateState, FAILOVER_TIMEOUT, NotTaken, Outcome, Standing, may_take_over,
@@ -26,31 +23,29 @@ const CALL_DEADLINE: Duration = Duration::from_secs(2);
 const PATIENCE_WITH_VOTERS: Duration = Duration::from_secs(3);
 const POLL: Duration = Duration::from_millis(20);
 const TIMEOUT: &str = "cluster-manual-failover-timeout";
-/// In cluster mode Valkey has no use for it; others read it here. Nobody else may set it: `api::parameters` refuses it to users.
-const PRIORITY: &str = "replica-priority";
-const STOPPING: &str = "0";
-const NOT_STOPPING: &str = "100";
 
 pub struct HandOver {
     socket: PathBuf,
     notes: StopNotes,
+    shared: Shared,
     deadline: Duration,
     /// The kubelet may ask twice; the second waits for the first and then finds a replica.
     turn: Mutex<()>,
 }
 
-/// Withdraws what was announced about a stop that does not come. Once, and not by checking the volume all the time: it may hang.
-async fn take_back(socket: PathBuf, notes: StopNotes) {
-    sleep(LONGEST_STOP + Duration::from_secs(1)).await;
-    if let Ok(mut valkey) = Connection::open(&Address::Unix(socket), CALL_DEADLINE).await {
-        let _ = valkey.config_set(&BTreeMap::from([(PRIORITY.to_owned(), NOT_STOPPING.to_owned())])).await;
+/// Withdraws what was announced about a stop that does not come; the newest is waited for. Once, and not by checking the volume all the
+/// time: it may hang.
+async fn take_back(shared: Shared, run_id: String, notes: StopNotes) {
+    sleep(stop_mark::LONGEST).await;
+    if !shared.lock().stop_mark.stands(&run_id, Instant::now()) {
+        shared.ask_for_review();
         notes.withdraw_if_outlived().await;
     }
 }
 
 impl HandOver {
-    pub fn new(socket: PathBuf, notes: StopNotes, deadline: Duration) -> Self {
-        Self { socket, notes, deadline, turn: Mutex::new(()) }
+    pub fn new(socket: PathBuf, notes: StopNotes, shared: Shared, deadline: Duration) -> Self {
+        Self { socket, notes, shared, deadline, turn: Mutex::new(()) }
     }
 
     /// Returns when this node is a replica, when there is nothing to hand over, or when the deadline has passed.
@@ -67,8 +62,15 @@ impl HandOver {
 
     /// Before anything else, so that no node that stops too hands over to this one, or hands back what it got from it.
     async fn say_that_it_stops(&self) -> Result<(), CallError> {
-        let stopping = BTreeMap::from([(PRIORITY.to_owned(), STOPPING.to_owned())]);
-        match self.connect().await?.config_set(&stopping).await {
+        let stopping = BTreeMap::from([(stop_mark::PARAMETER.to_owned(), stop_mark::STOPPING.to_owned())]);
+        let mut own = self.connect().await?;
+        let said = match self.mark(&mut own).await {
+            Ok(_) => own.config_set(&stopping).await,
+            Err(error) => Err(error),
+        };
+        // A review that began before may have put it back.
+        self.shared.ask_for_review();
+        match said {
             Err(error) if error.refusal().is_some() => {
                 tracing::warn!(error = link::sentence::of(&error), "could not tell the others that this node stops");
                 Ok(())
@@ -77,13 +79,23 @@ impl HandOver {
         }
     }
 
+    /// From now on the mark is held for the process that runs; which one that is.
+    async fn mark(&self, own: &mut Connection) -> Result<String, CallError> {
+        let run_id = own.info(&["server"]).await?.text("run_id").unwrap_or_default().to_owned();
+        self.shared.lock().stop_mark.ask(&run_id, Instant::now() + stop_mark::LONGEST);
+        Ok(run_id)
+    }
+
     /// For the gate at the next start: if Valkey ends in order now, what it saves is complete.
     async fn leave_note(&self) {
-        let own = async { self.connect().await?.cluster_my_id().await };
-        let Ok(node_id) = own.await else { return };
+        let own = async {
+            let mut own = self.connect().await?;
+            Ok::<_, CallError>((own.cluster_my_id().await?, self.mark(&mut own).await?))
+        };
+        let Ok((node_id, run_id)) = own.await else { return };
         let written = self.notes.leave(node_id.to_string(), CALL_DEADLINE).await;
         // One that was not written in time may be written yet.
-        drop(tokio::spawn(take_back(self.socket.clone(), self.notes.clone())));
+        drop(tokio::spawn(take_back(self.shared.clone(), run_id, self.notes.clone())));
         if let Err(error) = written {
             tracing::warn!(error = link::sentence::of(&error), "could not note that this node stops in order");
         }
@@ -151,7 +163,7 @@ impl HandOver {
         may_take_over(CandidateState {
             is_replica: info.is_replica(),
             link_up: info.text("master_link_status") == Some("up"),
-            stopping: info.text("slave_priority") == Some(STOPPING),
+            stopping: info.text("slave_priority") == Some(stop_mark::STOPPING),
         })?;
         self.bound_pause(&mut replica).await.map_err(reason)?;
         let mut nodes = BothNodes { own: self, replica, address: candidate.address };

@@ -15,6 +15,7 @@ mod process;
 mod role;
 mod settings;
 mod state;
+mod stop_mark;
 mod version;
 mod volume;
 mod voters;
@@ -98,7 +99,7 @@ async fn run(arguments: Arc<RunArguments>) -> anyhow::Result<()> {
     tracing::info!(pod = %pod.pod_name, namespace = %pod.pod_namespace, node = pod.node_name, %address, "sidecar started");
     let shared = Shared::default();
     let notes = boot::StopNotes::new(pod.socket(), pod.data_dir.clone());
-    let hand_over = Arc::new(HandOver::new(pod.socket(), notes.clone(), arguments.hand_over_deadline));
+    let hand_over = Arc::new(HandOver::new(pod.socket(), notes.clone(), shared.clone(), arguments.hand_over_deadline));
     let routes = Routes { arguments: arguments.clone(), shared: shared.clone(), hand_over };
     tokio::spawn(http::serve(listener, move |path| routes.clone().answer(path)));
     let monitor = ProcessMonitor::new(pod.socket());

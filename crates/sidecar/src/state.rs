@@ -5,6 +5,7 @@ use crate::{
     boot::{self, Gate},
     configuration::{append_only::Progress, plan::Pending, record::Refused},
     line::status::LineStatus,
+    stop_mark::StopMark,
 };
 use api::node_settings::NodeSettings;
 use link::{
@@ -50,6 +51,8 @@ pub struct State {
     pub role: Option<Role>,
     /// The pod's end was announced.
     pub terminating: bool,
+    #[serde(skip)]
+    pub stop_mark: StopMark,
     #[serde(skip)]
     pub failed_probes: BTreeMap<(&'static str, &'static str), u64>,
     #[serde(skip)]

@@ -22,4 +22,4 @@ pub use gate::Gate;
 pub use guard::{BootGuard, BootPaths};
 pub use machine::boot as machine_boot;
 pub use replicas_file::keep_attached;
-pub use stop_note::{LONGEST_STOP, StopNotes};
+pub use stop_note::{LONGEST_STOP, StopNote, StopNotes};

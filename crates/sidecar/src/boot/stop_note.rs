@@ -59,13 +59,16 @@ impl StopNote {
     /// Valkey runs, long after it was asked to stop: the stop was called off, or somebody only tried the hook. What it saves from
     /// now on is not saved by a stop.
     fn remove_if_outlived(data_dir: &Path) {
-        let outlived = |note: Self| note.asked().elapsed().is_ok_and(|age| age > LONGEST_STOP);
-        if Self::read(data_dir).is_some_and(outlived) {
+        if Self::read(data_dir).is_some_and(|note| note.is_outlived()) {
             tracing::warn!("Valkey was asked to stop and did not; its next end is not taken for a stop in order");
             if let Err(error) = Self::remove(data_dir) {
                 tracing::error!(error = link::sentence::of(&error), "its next end may be taken for one");
             }
         }
+    }
+
+    fn is_outlived(&self) -> bool {
+        self.asked().elapsed().is_ok_and(|age| age > LONGEST_STOP)
     }
 
     pub fn asked(&self) -> SystemTime {
@@ -114,7 +117,8 @@ impl StopNotes {
     pub async fn withdraw_if_outlived(&self) {
         let folder = self.data_dir.clone();
         if volume::work(move || StopNote::remove_if_outlived(&folder)).await.is_ok() {
-            *self.left.lock().await = None;
+            // One that was left since is about a stop that may still come.
+            self.left.lock().await.take_if(|note| note.is_outlived());
         }
     }
 }
@@ -154,6 +158,16 @@ mod tests {
         assert!(!ended(), "in another pod there never was a socket");
         notes.complete().await.unwrap();
         assert!(ended());
+    }
+
+    #[tokio::test]
+    async fn a_newer_stop_is_not_withdrawn_when_the_time_of_an_older_one_is_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let notes = StopNotes::new(folder.path().join("valkey.sock"), folder.path().to_owned());
+        notes.leave("me".into(), LONGEST_STOP).await.unwrap();
+        notes.withdraw_if_outlived().await;
+        notes.complete().await.unwrap();
+        assert!(StopNote::read(folder.path()).unwrap().ended);
     }
 
     #[test]

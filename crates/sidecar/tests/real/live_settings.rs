@@ -82,6 +82,41 @@ async fn a_value_changed_by_hand_is_put_right() {
     wait_config(&pod, "hz", "20").await;
 }
 
+async fn set_mark(pod: &Pod, value: &str) {
+    let mark = BTreeMap::from([("replica-priority".to_owned(), value.to_owned())]);
+    pod.connect().await.config_set(&mark).await.unwrap();
+}
+
+/// By it pods tell each other that they stop.
+#[tokio::test]
+async fn a_mark_of_a_stop_that_nobody_asked_for_is_put_back_also_by_a_sidecar_that_starts() {
+    for version in BOTH_VERSIONS {
+        let mut pod = Pod::settled(version, &[]);
+        set_mark(&pod, "0").await;
+        wait_config(&pod, "replica-priority", "100").await;
+        pod.stop_sidecar();
+        set_mark(&pod, "0").await;
+        pod.start_sidecar(&[]);
+        wait_config(&pod, "replica-priority", "100").await;
+    }
+}
+
+#[tokio::test]
+async fn the_mark_of_a_stop_outlives_the_sidecar_and_ends_with_the_process() {
+    for version in BOTH_VERSIONS {
+        let mut pod = Pod::settled(version, &[]);
+        assert_eq!(pod.get("/valkey/pre-stop").status, 200);
+        pod.stop_sidecar();
+        set_mark(&pod, "7").await;
+        pod.start_sidecar(&[]);
+        wait_config(&pod, "replica-priority", "0").await;
+        pod.server().kill().unwrap();
+        pod.start_server();
+        pod.wait_settled();
+        wait_config(&pod, "replica-priority", "100").await;
+    }
+}
+
 #[tokio::test]
 async fn broken_settings_leave_the_good_ones_in_force() {
     let pod = Pod::settled(ServerVersion::V9_1, &[("hz", "20")]);
