@@ -27,3 +27,9 @@ pub async fn work_within<T: Send + 'static>(
     let silent = || io::Error::new(io::ErrorKind::TimedOut, "the data volume does not answer");
     timeout(deadline, work(task)).await.unwrap_or_else(|_| Err(silent()))
 }
+
+/// As if the volume hung, until it is dropped.
+#[cfg(test)]
+pub async fn hang() -> impl Drop {
+    ONE_AT_A_TIME.acquire().await.unwrap()
+}

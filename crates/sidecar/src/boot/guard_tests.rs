@@ -1,6 +1,6 @@
 use super::*;
 use std::{fs, path::Path, thread};
-use tokio::task::yield_now;
+use tokio::{task::yield_now, time::timeout};
 
 fn guard(folder: &Path) -> BootGuard {
     let paths =
@@ -20,14 +20,17 @@ async fn awaited(guard: &BootGuard) -> Awaited {
 
 /// What a Valkey that comes reads, and whether the note of the last stop was there then.
 async fn read_by_valkey(guard: &BootGuard) -> (String, bool) {
+    read_in(guard, &mut awaited(guard).await).await
+}
+
+async fn read_in(guard: &BootGuard, awaited: &mut Awaited) -> (String, bool) {
     let (fifo, data_dir) = (guard.paths.fifo.clone(), guard.paths.data_dir.clone());
     let reading = thread::spawn(move || {
         let lines = fs::read_to_string(fifo).unwrap();
         (lines.lines().next().unwrap().to_owned() + "\n", StopNote::is_there(&data_dir))
     });
-    let mut awaited = awaited(guard).await;
     while !reading.is_finished() {
-        guard.let_through(Start::AsIs, false, &mut awaited).await;
+        guard.let_through(Start::AsIs, false, awaited).await;
         yield_now().await;
     }
     reading.join().unwrap()
@@ -50,6 +53,34 @@ async fn a_valkey_does_not_start_over_a_note_that_cannot_be_taken_away() {
     let guard = guard(folder.path());
     fs::create_dir(folder.path().join("sidecar-stop.json")).unwrap();
     assert_eq!(read_by_valkey(&guard).await, (DISMISSAL.to_owned(), true));
+}
+
+/// The clock goes on by itself only while the thread has nothing to do: probes would be answered.
+#[tokio::test(start_paused = true)]
+async fn a_valkey_does_not_start_while_the_volume_hangs_and_the_note_cannot_be_taken_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let guard = guard(folder.path());
+    StopNote::now("me".into()).write(folder.path()).unwrap();
+    let mut awaited = awaited(&guard).await;
+    let hanging = volume::hang().await;
+    assert_eq!(read_in(&guard, &mut awaited).await, (DISMISSAL.to_owned(), true));
+    drop(hanging);
+    assert_eq!(read_in(&guard, &mut awaited).await, (guard.line(), false));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_volume_that_hangs_holds_up_only_the_node_that_is_to_start_afresh() {
+    let folder = tempfile::tempdir().unwrap();
+    let (guard, file) = (guard(folder.path()), folder.path().join("nodes.conf"));
+    fs::write(&file, "damaged").unwrap();
+    let mut awaited = awaited(&guard).await;
+    let hanging = volume::hang().await;
+    let mut passing = pin!(guard.let_through(Start::Fresh, false, &mut awaited));
+    assert!(timeout(Duration::from_secs(60), &mut passing).await.is_err());
+    assert!(file.exists(), "nothing is touched before the volume answers");
+    drop(hanging);
+    assert_eq!(passing.await, Passage::Afresh);
+    assert!(!file.exists());
 }
 
 #[tokio::test]

@@ -170,6 +170,17 @@ mod tests {
         assert!(StopNote::read(folder.path()).unwrap().ended);
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_volume_that_hangs_while_a_stop_is_noted_holds_the_stop_up_no_longer_than_its_deadline() {
+        let (folder, hanging) = (tempfile::tempdir().unwrap(), volume::hang().await);
+        let notes = StopNotes::new(folder.path().join("valkey.sock"), folder.path().to_owned());
+        assert!(notes.leave("me".into(), Duration::from_secs(2)).await.is_err());
+        assert!(!StopNote::is_there(folder.path()));
+        drop(hanging);
+        notes.complete().await.unwrap();
+        assert!(StopNote::read(folder.path()).unwrap().ended, "the end of the stop can still be noted");
+    }
+
     #[test]
     fn the_note_of_an_older_sidecar_says_nothing_of_the_end() {
         let note: StopNote = serde_json::from_str(r#"{"nodeId":"me","askedUnixMilliseconds":1}"#).unwrap();

@@ -1,31 +1,49 @@
 //! The highest leader's term this pod has seen, on the data volume: a restarted sidecar obeys no leader that was replaced
-//! before. While the volume cannot be written, the pod's own memory keeps it, which outlives the sidecar's container. IO.
+//! before. Until it is there the pod's own memory keeps it, which outlives the sidecar's container. IO.
 
-use crate::{durable_file, state::Shared};
+use crate::{durable_file, state::Shared, volume};
 use link::client::{EpochMemory, Kept};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use std::{
     fs, io,
     path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-        mpsc,
-    },
-    thread,
+    pin::pin,
+    sync::Arc,
     time::Duration,
 };
+use tokio::time::timeout;
 
 const FILE: &str = "sidecar-epoch.json";
-/// The fence is asked by the one thread that also answers probes, and a volume that hangs never answers.
+/// A volume that takes longer is named in /status.
 const LONGEST_WRITE: Duration = Duration::from_secs(1);
 
+/// The fence is asked by the one thread that also answers probes: it never waits for the volume. What is on its way there when the
+/// fence asks again is kept for good by then.
+#[derive(Clone)]
 pub struct EpochFile {
     volume: PathBuf,
     memory: PathBuf,
     shared: Shared,
-    /// A write to the volume is under way: another is not begun, and could not overtake it.
-    writing: Arc<AtomicBool>,
+    way: Arc<Mutex<Way>>,
+}
+
+/// To the volume.
+#[derive(Default)]
+struct Way {
+    wanted: Option<String>,
+    written: Option<String>,
+    in_memory: bool,
+    /// Another write is not begun, and could not overtake it.
+    under_way: bool,
+}
+
+impl Way {
+    /// What is to be written next; `None` ends the way.
+    fn next(&mut self) -> Option<String> {
+        self.under_way = self.wanted != self.written;
+        self.wanted.clone().filter(|_| self.under_way)
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -38,29 +56,40 @@ struct Remembered {
 impl EpochFile {
     /// `run_dir` is backed by memory and shared by the containers of the pod.
     pub fn new(data_dir: &Path, run_dir: &Path, shared: Shared) -> Self {
-        Self { volume: data_dir.join(FILE), memory: run_dir.join(FILE), shared, writing: Arc::default() }
+        Self { volume: data_dir.join(FILE), memory: run_dir.join(FILE), shared, way: Arc::default() }
     }
 
-    fn write(&self, text: String) -> io::Result<()> {
-        let silent = || io::Error::new(io::ErrorKind::TimedOut, "the data volume does not answer");
-        if self.writing.swap(true, Ordering::AcqRel) {
-            return Err(silent());
+    async fn bring_to_the_volume(self) {
+        loop {
+            let Some(text) = self.way.lock().next() else { return };
+            match self.write(text.clone()).await {
+                Ok(()) => {
+                    self.way.lock().written = Some(text);
+                    self.note(None);
+                }
+                // It is tried again when the fence asks again.
+                Err(error) => {
+                    self.way.lock().under_way = false;
+                    return self.note(Some(link::sentence::of(&error)));
+                }
+            }
         }
-        let (volume, writing, (done, written)) = (self.volume.clone(), self.writing.clone(), mpsc::channel());
-        let write = move || {
-            let result = durable_file::write(&volume, &text);
-            writing.store(false, Ordering::Release);
-            let _ = done.send(result);
-        };
-        if let Err(error) = thread::Builder::new().name("epoch".into()).spawn(write) {
-            self.writing.store(false, Ordering::Release);
-            return Err(error);
+    }
+
+    async fn write(&self, text: String) -> io::Result<()> {
+        let path = self.volume.clone();
+        let mut writing = pin!(volume::work(move || durable_file::write(&path, &text).map_err(io::Error::other)));
+        if let Ok(written) = timeout(LONGEST_WRITE, &mut writing).await {
+            return written.flatten();
         }
-        written.recv_timeout(LONGEST_WRITE).map_err(|_| silent())?.map_err(io::Error::other)
+        self.note(Some("the data volume does not answer".to_owned()));
+        writing.await.flatten()
     }
 
     /// Told in the log when it changes; in /status as long as it is so.
     fn note(&self, problem: Option<String>) {
+        let place = if self.way.lock().in_memory { "kept in the pod's memory until it can be" } else { "kept nowhere" };
+        let problem = problem.map(|problem| format!("{problem}; it is {place}"));
         let mut state = self.shared.lock();
         if state.line.epoch_problem != problem {
             match &problem {
@@ -80,15 +109,16 @@ impl EpochMemory for EpochFile {
     fn store(&self, cluster_uid: &str, epoch: u64) -> io::Result<Kept> {
         let remembered = Remembered { cluster_uid: cluster_uid.to_owned(), epoch };
         let text = serde_json::to_string(&remembered)?;
-        let Err(error) = self.write(text.clone()) else {
-            self.note(None);
+        let mut way = self.way.lock();
+        if way.written.as_ref() == Some(&text) {
             return Ok(Kept::ForGood);
-        };
-        let problem = link::sentence::of(&error);
+        }
         let kept = durable_file::write_if_changed(&self.memory, &text);
-        let place = if kept.is_ok() { "kept in the pod's memory until it can be" } else { "kept nowhere" };
-        self.note(Some(format!("{problem}; it is {place}")));
-        kept.map(|_| Kept::WhileThePodLives).map_err(|_| io::Error::other(problem))
+        (way.wanted, way.in_memory) = (Some(text), kept.is_ok());
+        if !std::mem::replace(&mut way.under_way, true) {
+            tokio::spawn(self.clone().bring_to_the_volume());
+        }
+        kept.map(|_| Kept::WhileThePodLives).map_err(io::Error::other)
     }
 }
 
@@ -113,6 +143,7 @@ fn load(path: &Path, cluster_uid: &str) -> io::Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tokio::time::sleep;
 
     struct Folders {
         data: tempfile::TempDir,
@@ -141,53 +172,66 @@ mod tests {
         }
     }
 
-    #[test]
-    fn an_epoch_survives_and_belongs_to_its_cluster() {
-        let folders = folders();
-        assert_eq!(folders.file().load("one").unwrap(), 0);
-        assert_eq!(folders.file().store("one", 7).unwrap(), Kept::ForGood);
-        let again = folders.file();
-        assert_eq!((again.load("one").unwrap(), again.load("another").unwrap()), (7, 0));
+    /// As the fence does it, until it is kept for good.
+    async fn store(file: &EpochFile, epoch: u64) {
+        while file.store("one", epoch).unwrap() != Kept::ForGood {
+            sleep(Duration::from_millis(5)).await;
+        }
     }
 
-    #[test]
-    fn while_the_volume_is_full_the_pods_memory_keeps_the_epoch_and_status_says_so() {
+    async fn wait_for_problem(folders: &Folders, end: &str) {
+        while !folders.problem().is_some_and(|problem| problem.ends_with(end)) {
+            sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn an_epoch_survives_and_belongs_to_its_cluster() {
         let folders = folders();
-        folders.file().store("one", 7).unwrap();
-        let blocked = folders.fill();
-        assert_eq!(folders.file().store("one", 8).unwrap(), Kept::WhileThePodLives);
+        assert_eq!(folders.file().load("one").unwrap(), 0);
+        store(&folders.file(), 7).await;
+        let again = folders.file();
+        assert_eq!((load(&again.volume, "one").unwrap(), again.load("another").unwrap()), (7, 0));
+    }
+
+    #[tokio::test]
+    async fn while_the_volume_is_full_the_pods_memory_keeps_the_epoch_and_status_says_so() {
+        let folders = folders();
+        store(&folders.file(), 7).await;
+        let (blocked, file) = (folders.fill(), folders.file());
+        assert_eq!(file.store("one", 8).unwrap(), Kept::WhileThePodLives);
+        wait_for_problem(&folders, "kept in the pod's memory until it can be").await;
+        assert_eq!(file.store("one", 8).unwrap(), Kept::WhileThePodLives);
         assert_eq!(folders.file().load("one").unwrap(), 8, "a restarted sidecar knows it");
-        assert!(folders.problem().is_some_and(|problem| problem.ends_with("kept in the pod's memory until it can be")));
         fs::remove_dir(blocked).unwrap();
-        assert_eq!(folders.file().store("one", 8).unwrap(), Kept::ForGood);
+        store(&file, 8).await;
         assert_eq!(folders.problem(), None);
     }
 
-    #[test]
-    fn a_volume_that_hangs_is_waited_for_once() {
-        let folders = folders();
+    /// The clock goes on by itself only while the thread has nothing to do: it is not held up.
+    #[tokio::test(start_paused = true)]
+    async fn a_volume_that_hangs_holds_up_nobody_who_is_given_an_epoch() {
+        let (folders, hanging) = (folders(), volume::hang().await);
         let file = folders.file();
-        let hanging = file.volume.with_extension("tmp");
-        let mode = rustix::fs::Mode::from_raw_mode(0o600);
-        rustix::fs::mknodat(rustix::fs::CWD, &hanging, rustix::fs::FileType::Fifo, mode, 0).unwrap();
-        let store = |epoch| {
-            let began = std::time::Instant::now();
+        for epoch in [8, 9] {
             assert_eq!(file.store("one", epoch).unwrap(), Kept::WhileThePodLives);
-            began.elapsed()
-        };
-        let (first, second) = (store(8), store(9));
-        assert!(second < first, "{second:?} after {first:?}");
-        assert_eq!(folders.file().load("one").unwrap(), 9);
-        drop(fs::File::open(hanging).unwrap());
+        }
+        wait_for_problem(&folders, "kept in the pod's memory until it can be").await;
+        assert_eq!((load(&file.volume, "one").unwrap(), folders.file().load("one").unwrap()), (0, 9));
+        drop(hanging);
+        store(&file, 9).await;
+        assert_eq!((load(&file.volume, "one").unwrap(), folders.problem()), (9, None));
     }
 
-    #[test]
-    fn what_can_be_kept_nowhere_is_an_error() {
+    #[tokio::test]
+    async fn what_can_be_kept_nowhere_is_an_error() {
         let folders = folders();
         folders.fill();
         fs::create_dir(folders.run.path().join(FILE)).unwrap();
-        assert!(folders.file().store("one", 8).is_err());
-        assert!(folders.problem().is_some_and(|problem| problem.ends_with("kept nowhere")));
+        let file = folders.file();
+        assert!(file.store("one", 8).is_err());
+        wait_for_problem(&folders, "kept nowhere").await;
+        assert!(file.store("one", 8).is_err());
     }
 
     #[test]
