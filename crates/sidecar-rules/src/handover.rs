@@ -19,7 +19,7 @@ pub const PATIENCE_PER_REPLICA: Duration = Duration::from_millis(650);
 pub const GIVES_UP_WITHIN: Duration = Duration::from_millis(150);
 /// By then it is decided without the replica's word.
 pub const LAST_WORD: Duration = Duration::from_millis(900);
-/// Clients wait no longer for one try, whatever hangs.
+/// Clients wait no longer for one try, whatever hangs, unless neither the replica nor most voters say whether it has won.
 pub const LONGEST_TRY: Duration = Duration::from_secs(1);
 /// A replica that says it has won is heard of by then, or this node hears nobody and takes no writes: the node timeout and a second.
 pub const HEARD_OF_WITHIN: Duration = Duration::from_secs(6);
@@ -78,17 +78,13 @@ pub enum Writes {
     HoldOn,
     /// Clients that wait go on, here or at the new primary.
     Release,
-    /// They go on here, after this node has taken a newer epoch than the replica can have won: when that comes back with its claim
-    /// to the slots, nobody follows it, and what was acknowledged meanwhile is kept.
-    OutbidAndRelease,
 }
 
 pub fn writes(progress: Progress) -> Writes {
     match progress {
         Progress::Refused => Writes::Leave,
         Progress::NoAnswer => Writes::Hold,
-        Progress::Unknown => Writes::OutbidAndRelease,
-        Progress::Won => Writes::HoldOn,
+        Progress::Unknown | Progress::Won => Writes::HoldOn,
         Progress::StillPrimary(asked) if asked >= HOLD_AFTER => Writes::Hold,
         Progress::StillPrimary(_) => Writes::Leave,
         Progress::NotWon | Progress::Done => Writes::Release,
@@ -159,7 +155,7 @@ mod tests {
             (Progress::StillPrimary(Duration::ZERO), Writes::Leave),
             (Progress::StillPrimary(HOLD_AFTER), Writes::Hold),
             (Progress::NotWon, Writes::Release),
-            (Progress::Unknown, Writes::OutbidAndRelease),
+            (Progress::Unknown, Writes::HoldOn),
             (Progress::Won, Writes::HoldOn),
             (Progress::Done, Writes::Release),
         ] {

@@ -74,6 +74,28 @@ pub fn prospect(votes: &[Vote], hopeful: bool) -> Prospect {
     }
 }
 
+/// What a voter says of a replica that was asked to take over and says nothing any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Said {
+    /// It takes the replica for a primary.
+    pub follows: bool,
+    pub current_epoch: u64,
+}
+
+impl Said {
+    pub fn of(view: &ClusterNodes, current_epoch: u64, candidate: &NodeId) -> Self {
+        Self { follows: view.find(candidate).is_some_and(|node| node.role() == Some(Role::Primary)), current_epoch }
+    }
+}
+
+/// The newest epoch that the replica can have won: most voters answer, so one of them gave any vote that counted, and none follows it. None
+/// when that is not known.
+pub fn newest_if_nobody_follows(said: &[Option<Said>]) -> Option<u64> {
+    let answers: Vec<&Said> = said.iter().flatten().collect();
+    let nobody_follows = answers.len() > said.len() / 2 && !answers.iter().any(|said| said.follows);
+    answers.iter().map(|said| said.current_epoch).max().filter(|_| nobody_follows)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -126,5 +148,18 @@ mod tests {
         let view = ClusterNodes::parse(view).unwrap();
         let linked = ["me", "a", "b", "c", "d"].map(|id| linked(&view, &id.into()));
         assert_eq!(linked, [true, true, false, false, false]);
+    }
+
+    #[test]
+    fn a_silent_replica_is_outbid_only_when_most_voters_say_that_nobody_follows_it() {
+        let said = |follows, current_epoch| Some(Said { follows, current_epoch });
+        assert_eq!(newest_if_nobody_follows(&[said(false, 7), said(false, 8), None]), Some(8));
+        assert_eq!(newest_if_nobody_follows(&[said(false, 7), None, None]), None, "the others may follow it");
+        assert_eq!(newest_if_nobody_follows(&[said(false, 7), said(true, 8), said(false, 7)]), None);
+        assert_eq!(newest_if_nobody_follows(&[]), None);
+        let view =
+            |flags: &str| ClusterNodes::parse(&format!("n 10.0.0.2:6379@16379 {flags} - 0 0 1 connected\n")).unwrap();
+        let of = |flags: &str| Said::of(&view(flags), 7, &NodeId::from("n")).follows;
+        assert!(of("master") && !of("slave"));
     }
 }

@@ -9,7 +9,7 @@ use sidecar_rules::handover::{
     AttachedReplica, Candidate, CandidateState, FAILOVER_TIMEOUT, NotTaken, Outcome, Standing, may_take_over,
     nobody_took_over,
 };
-use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 use tokio::{
     sync::Mutex,
     time::{Instant, sleep},
@@ -135,7 +135,7 @@ impl HandOver {
                 tried.push((candidate.name(), NotTaken::Because("too few primaries would vote for it".into())));
                 continue;
             }
-            match self.give_to(&candidate).await {
+            match self.give_to(&candidate, &nodes).await {
                 Ok(()) => return Ok(Outcome::HandedOver { to: candidate.name() }),
                 Err(not_taken) => tried.push((candidate.name(), not_taken)),
             }
@@ -156,7 +156,7 @@ impl HandOver {
         self.connect().await?.cluster_nodes().await
     }
 
-    async fn give_to(&self, candidate: &Candidate) -> Result<(), NotTaken> {
+    async fn give_to(&self, candidate: &Candidate, nodes: &ClusterNodes) -> Result<(), NotTaken> {
         let reason = |error: CallError| NotTaken::Because(error.to_string());
         let mut replica = Connection::open(&Address::Tcp(candidate.address), CALL_DEADLINE).await.map_err(reason)?;
         let info = replica.info(&["replication"]).await.map_err(reason)?;
@@ -166,8 +166,8 @@ impl HandOver {
             stopping: info.text("slave_priority") == Some(stop_mark::STOPPING),
         })?;
         self.bound_pause(&mut replica).await.map_err(reason)?;
-        let mut nodes = BothNodes { own: self, replica, address: candidate.address };
-        Try::run(&mut nodes).await.map_err(NotTaken::Because)
+        let mut both = BothNodes { own: self, replica, candidate, nodes };
+        Try::run(&mut both).await.map_err(NotTaken::Because)
     }
 
     /// The replica first: its time must not be longer than the primary's.
@@ -191,7 +191,9 @@ struct BothNodes<'a> {
     own: &'a HandOver,
     /// What it was asked over this connection may be answered late.
     replica: Connection,
-    address: SocketAddr,
+    candidate: &'a Candidate,
+    /// As this node sees them.
+    nodes: &'a ClusterNodes,
 }
 
 impl Nodes for BothNodes<'_> {
@@ -201,7 +203,7 @@ impl Nodes for BothNodes<'_> {
     }
 
     async fn role_of_replica(&mut self) -> Option<Role> {
-        Connection::open(&Address::Tcp(self.address), CALL_DEADLINE).await.ok()?.role().await.ok()
+        Connection::open(&Address::Tcp(self.candidate.address), CALL_DEADLINE).await.ok()?.role().await.ok()
     }
 
     async fn is_handed_over(&mut self) -> bool {
@@ -216,8 +218,14 @@ impl Nodes for BothNodes<'_> {
         self.own.connect().await?.resume_writes().await
     }
 
-    async fn take_newer_epoch(&mut self) -> Result<(), CallError> {
-        self.own.connect().await?.cluster_bump_epoch().await
+    async fn newest_if_nobody_follows(&mut self) -> Option<u64> {
+        voters::newest_if_nobody_follows(self.nodes, &self.candidate.id).await
+    }
+
+    async fn outbid(&mut self, epoch: u64) -> Result<bool, CallError> {
+        let mut own = self.own.connect().await?;
+        own.cluster_bump_epoch().await?;
+        Ok(own.cluster_info().await?.my_epoch > epoch)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Waits until enough primaries would vote, as `sidecar_rules::voters` decides. IO; the hand-over and the failover command call it.
 
-use sidecar_rules::voters::{Prospect, Vote, are_asked, linked, prospect, would_hear};
+use sidecar_rules::voters::{Prospect, Said, Vote, are_asked, linked, prospect, would_hear};
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{
     task::JoinSet,
@@ -57,6 +57,23 @@ async fn ask_all(voters: &[(NodeId, Option<SocketAddr>)], candidate: &Arc<Candid
         });
     }
     asked.join_all().await
+}
+
+/// The newest epoch that this replica can have won, if most voters say that nobody follows it.
+pub async fn newest_if_nobody_follows(nodes: &ClusterNodes, candidate: &NodeId) -> Option<u64> {
+    let mut asked = JoinSet::new();
+    for voter in nodes.voters() {
+        let (address, candidate) = (voter.address, candidate.clone());
+        asked.spawn(async move { said_by(address?, &candidate).await.ok() });
+    }
+    sidecar_rules::voters::newest_if_nobody_follows(&asked.join_all().await)
+}
+
+/// What it sees is asked for last: an epoch that was taken before a claim would hide it.
+async fn said_by(address: SocketAddr, candidate: &NodeId) -> Result<Said, CallError> {
+    let mut connection = Connection::open(&Address::Tcp(address), ONE_ANSWER).await?;
+    let epoch = connection.cluster_info().await?.current_epoch;
+    Ok(Said::of(&connection.cluster_nodes().await?, epoch, candidate))
 }
 
 async fn view_of(address: &Address) -> Result<ClusterNodes, CallError> {

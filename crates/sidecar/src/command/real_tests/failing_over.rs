@@ -1,7 +1,7 @@
 use super::cluster::{Node, eventually, failover, failover_with, forget, formed};
 use link::contract::{FailoverMode, Position, Role, answer::Outcome};
 use std::{collections::BTreeMap, time::Duration};
-use valkey::testing::BOTH_VERSIONS;
+use valkey::testing::{BOTH_VERSIONS, ServerVersion};
 
 /// A primary denies its vote in the first seconds of its life.
 async fn wait_for_voters(nodes: &[Node]) {
@@ -47,15 +47,14 @@ async fn a_coordinated_failover_is_not_begun_while_most_voters_are_silent() {
 
 #[tokio::test]
 async fn a_coordinated_failover_is_won_after_the_voters_were_restarted_a_moment_before() {
-    for version in BOTH_VERSIONS {
-        let mut nodes = formed(version).await;
-        for voter in &mut nodes[1..3] {
-            voter.server.kill().unwrap();
-            voter.server.start_again().unwrap();
-        }
-        let done = nodes[3].done(failover(FailoverMode::Coordinated)).await;
-        assert_eq!(done.node.unwrap().role(), Role::Primary);
+    // Before 9 voters vote at once, and do not always start with the nodes.conf of a cluster that was formed a moment ago.
+    let mut nodes = formed(ServerVersion::V9_1).await;
+    for voter in &mut nodes[1..3] {
+        voter.server.kill().unwrap();
+        voter.server.start_again().unwrap();
     }
+    let done = nodes[3].done(failover(FailoverMode::Coordinated)).await;
+    assert_eq!(done.node.unwrap().role(), Role::Primary);
 }
 
 #[tokio::test]
