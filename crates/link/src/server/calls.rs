@@ -3,20 +3,22 @@
 use super::{
     Leadership, Operator, Refusal, Session,
     listen::Shared,
+    opening::Opened,
     peer::{Admitted, Peer},
     spread::spread,
 };
 use crate::contract::{
-    Accepted, HeartbeatReply, HeartbeatRequest, Hello, NotLeader, OperatorMessage, ReportReply, ReportRequest, Sender,
+    Accepted, HeartbeatReply, HeartbeatRequest, Hello, OperatorMessage, ReportReply, ReportRequest, Sender,
     SidecarMessage, WaitReply, WaitRequest, heartbeat_reply::Verdict, line_server::Line, sidecar_message,
 };
 use futures::stream::BoxStream;
+use http::HeaderMap;
 use std::{
     sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
 use tokio::sync::mpsc;
-use tonic::{Request, Response, Status, Streaming, metadata::MetadataMap};
+use tonic::{Code, Request, Response, Status, Streaming};
 
 /// Commands queued for a sidecar that reads slowly.
 const OUTGOING: usize = 4;
@@ -40,14 +42,38 @@ impl<O: Operator> Calls<O> {
         refusal.status()
     }
 
-    async fn admit(&self, sender: &Sender, metadata: &MetadataMap) -> Result<&Admitted, Status> {
-        let shared = &self.shared;
-        let service = (shared.parts.proof.as_ref(), &shared.wakeups, &shared.parts.limits);
-        self.peer.admit(sender, metadata, service).await.map_err(|refusal| self.refuse(refusal))
+    /// Lets a call in before any of its message is read.
+    pub(super) async fn enter(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+        let parts = &self.shared.parts;
+        self.peer.prove(headers, parts.proof.as_ref(), &parts.limits).await.map(drop)
     }
 
-    fn leadership(&self) -> Leadership {
+    fn admit(&self, sender: Option<&Sender>) -> Result<&Admitted, Status> {
+        let shared = &self.shared;
+        let sender = self.peer.recognise(sender);
+        let admitted = sender.and_then(|sender| self.peer.admit(sender, shared.parts.proof.as_ref(), &shared.wakeups));
+        admitted.map_err(|refusal| self.refuse(refusal))
+    }
+
+    pub(super) fn leadership(&self) -> Leadership {
         self.shared.parts.leadership.borrow().clone()
+    }
+
+    /// Fails only when the lead is lost after the call began: replicas that follow do not read calls.
+    fn epoch(&self) -> Result<u64, Status> {
+        match self.leadership() {
+            Leadership::Leader { epoch } => Ok(epoch),
+            Leadership::Follower { .. } => Err(self.refuse(Refusal::NotLeader)),
+        }
+    }
+
+    /// A stream's first message. That it is too large is counted with the others that are.
+    async fn hello(&self, incoming: &mut Streaming<SidecarMessage>) -> Result<Hello, Status> {
+        match incoming.message().await {
+            Ok(Some(SidecarMessage { message: Some(sidecar_message::Message::Hello(hello)) })) => Ok(hello),
+            Err(status) if status.code() == Code::OutOfRange => Err(status),
+            _ => Err(self.refuse(Refusal::Missing { field: "hello" })),
+        }
     }
 
     fn accepted(&self, epoch: u64, next: Duration, stay_connected: bool) -> HeartbeatReply {
@@ -84,10 +110,6 @@ fn milliseconds(duration: Duration) -> u32 {
     u32::try_from(duration.as_millis()).unwrap_or(u32::MAX)
 }
 
-fn not_leader(leader: Option<String>) -> NotLeader {
-    NotLeader { leader: leader.unwrap_or_default() }
-}
-
 /// Counts an open stream, and keeps a connection from opening two.
 struct Open<O> {
     calls: Calls<O>,
@@ -118,16 +140,9 @@ impl<O: Operator> Line for Calls<O> {
 
     async fn heartbeat(&self, request: Request<HeartbeatRequest>) -> Result<Response<HeartbeatReply>, Status> {
         let began = Instant::now();
-        let (metadata, _, beat) = request.into_parts();
-        let sender = self.peer.recognise(beat.sender.as_ref()).map_err(|refusal| self.refuse(refusal))?;
-        let epoch = match self.leadership() {
-            Leadership::Leader { epoch } => epoch,
-            Leadership::Follower { leader } => {
-                let verdict = Some(Verdict::NotLeader(not_leader(leader)));
-                return Ok(Response::new(HeartbeatReply { epoch: 0, verdict }));
-            }
-        };
-        let admitted = self.admit(sender, &metadata).await?;
+        let beat = request.into_inner();
+        let epoch = self.epoch()?;
+        let admitted = self.admit(beat.sender.as_ref())?;
         let round_trip = Duration::from_micros(beat.previous_round_trip_microseconds.into());
         let attention = self.shared.parts.operator.heartbeat(&admitted.sidecar, beat).await;
         self.shared.parts.meter.heartbeat(began.elapsed(), Some(round_trip).filter(|time| !time.is_zero()));
@@ -135,26 +150,16 @@ impl<O: Operator> Line for Calls<O> {
     }
 
     async fn report(&self, request: Request<ReportRequest>) -> Result<Response<ReportReply>, Status> {
-        let (metadata, _, report) = request.into_parts();
-        let sender = self.peer.recognise(report.sender.as_ref()).map_err(|refusal| self.refuse(refusal))?;
-        let epoch = match self.leadership() {
-            Leadership::Leader { epoch } => epoch,
-            Leadership::Follower { leader } => {
-                return Ok(Response::new(ReportReply { epoch: 0, not_leader: Some(not_leader(leader)) }));
-            }
-        };
-        let admitted = self.admit(sender, &metadata).await?;
+        let report = request.into_inner();
+        let epoch = self.epoch()?;
+        let admitted = self.admit(report.sender.as_ref())?;
         self.shared.parts.operator.report(&admitted.sidecar, report).await;
         Ok(Response::new(ReportReply { epoch, not_leader: None }))
     }
 
     async fn wait(&self, request: Request<WaitRequest>) -> Result<Response<WaitReply>, Status> {
-        let (metadata, _, wait) = request.into_parts();
-        let sender = self.peer.recognise(wait.sender.as_ref()).map_err(|refusal| self.refuse(refusal))?;
-        if !matches!(self.leadership(), Leadership::Leader { .. }) {
-            return Err(self.refuse(Refusal::NotLeader));
-        }
-        self.admit(sender, &metadata).await?;
+        self.epoch()?;
+        self.admit(request.into_inner().sender.as_ref())?;
         // Admitted; `held` keeps the answer back until there is something to say.
         Ok(Response::new(WaitReply { speak_now: true }))
     }
@@ -163,27 +168,19 @@ impl<O: Operator> Line for Calls<O> {
         &self,
         request: Request<Streaming<SidecarMessage>>,
     ) -> Result<Response<Self::OrchestrateStream>, Status> {
-        let (metadata, _, mut incoming) = request.into_parts();
-        let hello = first(&mut incoming).await.map_err(|refusal| self.refuse(refusal))?;
-        let sender = self.peer.recognise(hello.sender.as_ref()).map_err(|refusal| self.refuse(refusal))?;
-        if !matches!(self.leadership(), Leadership::Leader { .. }) {
-            return Err(self.refuse(Refusal::NotLeader));
-        }
-        let sidecar = self.admit(sender, &metadata).await?.sidecar.clone();
+        let (_, extensions, mut incoming) = request.into_parts();
+        let hello = self.hello(&mut incoming).await?;
+        self.epoch()?;
+        let sidecar = self.admit(hello.sender.as_ref())?.sidecar.clone();
         let open = Open::stream(self).map_err(|refusal| self.refuse(refusal))?;
+        if let Some(opened) = extensions.get::<Opened>() {
+            opened.open();
+        }
         let (outgoing, commands) = mpsc::channel(OUTGOING);
         let (session, reader) = Session::new(sidecar, hello.highest_epoch, outgoing);
         self.open(session, reader.read(incoming), open);
         Ok(Response::new(Box::pin(futures::stream::unfold(commands, |mut commands| async move {
             commands.recv().await.map(|command| (command, commands))
         }))))
-    }
-}
-
-async fn first(incoming: &mut Streaming<SidecarMessage>) -> Result<Hello, Refusal> {
-    let message = incoming.message().await.ok().flatten().and_then(|message| message.message);
-    match message {
-        Some(sidecar_message::Message::Hello(hello)) => Ok(hello),
-        _ => Err(Refusal::Missing { field: "hello" }),
     }
 }

@@ -1,9 +1,22 @@
 //! One accepted connection from handshake to end: TLS, HTTP/2, the clock that ends it, and each call's frame. IO.
 
-use super::{Leadership, Limits, Operator, Refusal, admission::Ticket, calls::Calls, held, listen::Shared, peer::Peer};
+use super::{
+    Leadership, Limits, Operator, Refusal,
+    admission::Ticket,
+    calls::Calls,
+    held,
+    listen::Shared,
+    opening::{Opened, Opening},
+    peer::Peer,
+    replies::{self, ORCHESTRATE, WAIT},
+};
 use crate::{contract::line_server::LineServer, keep_alive};
 use http::{Request, Response};
-use hyper::{body::Incoming, server::conn::http2, service::service_fn};
+use hyper::{
+    body::{Body as HttpBody, Bytes, Incoming},
+    server::conn::http2,
+    service::service_fn,
+};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use pki::identity::Naming;
 use std::{convert::Infallible, net::SocketAddr, pin::pin, sync::Arc, time::Instant};
@@ -15,9 +28,6 @@ use tokio::{
 use tokio_rustls::server::TlsStream;
 use tonic::{Code, Status, body::Body};
 use tower_service::Service;
-
-const ORCHESTRATE: &str = "/valkey.operator.v1.Line/Orchestrate";
-const WAIT: &str = "/valkey.operator.v1.Line/Wait";
 
 /// On the heap, because it moves through several futures and each would keep room for it.
 type Stream = Box<TlsStream<TcpStream>>;
@@ -89,8 +99,9 @@ fn http(limits: &Limits) -> http2::Builder<TokioExecutor> {
         .timer(TokioTimer::new())
         .max_concurrent_streams(limits.streams_per_connection)
         .max_header_list_size(limits.header_bytes)
-        .initial_stream_window_size(65_535)
-        .initial_connection_window_size(131_072)
+        .initial_stream_window_size(limits.window_bytes)
+        // The least that HTTP/2 knows.
+        .initial_connection_window_size(65_535)
         .max_send_buf_size(16 * 1024)
         .max_pending_accept_reset_streams(20)
         .max_local_error_reset_streams(20)
@@ -140,32 +151,50 @@ async fn silence(peer: &Peer, limits: &Limits) -> Ending {
     }
 }
 
-/// One call: counted, bounded in time and size.
 async fn answer<O: Operator>(calls: Calls<O>, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
-    let limits = &calls.shared.parts.limits;
-    let meter = calls.shared.parts.meter.clone();
-    if !calls.peer.called(limits) {
-        meter.refused(&Refusal::TooManyCalls);
-        return Ok(Refusal::TooManyCalls.status().into_http());
+    Ok(taken(&calls, request).await.unwrap_or_else(|refusal| calls.refuse(refusal).into_http()))
+}
+
+/// One call: counted, proven, bounded in time and size. A message is read only when its connection's pod is proven.
+async fn taken<O: Operator>(calls: &Calls<O>, request: Request<Incoming>) -> Result<Response<Body>, Refusal> {
+    if !calls.peer.called(&calls.shared.parts.limits) {
+        return Err(Refusal::TooManyCalls);
     }
-    let path = request.uri().path();
-    let (size, held) = (if path == ORCHESTRATE { limits.answer_bytes } else { limits.message_bytes }, path == WAIT);
-    // Boxed, so that a held call does not keep its room.
-    let response = Box::pin(judged(&calls, request, size)).await;
+    if let Leadership::Follower { leader } = calls.leadership() {
+        return replies::not_leader(request.uri().path(), leader);
+    }
+    let held = request.uri().path() == WAIT;
+    // Boxed, so that a held call does not keep their room.
+    Box::pin(calls.enter(request.headers())).await?;
+    let response = Box::pin(read(calls, request)).await;
     let admitted = Status::from_header_map(response.headers()).is_none_or(|status| status.code() == Code::Ok);
     if held && admitted {
         drop(response);
-        return Ok(held::hold(calls).await);
+        return Ok(held::hold(calls.clone()).await);
     }
     Ok(response)
 }
 
-async fn judged<O: Operator>(calls: &Calls<O>, request: Request<Incoming>, size: usize) -> Response<Body> {
+async fn read<O: Operator>(calls: &Calls<O>, mut request: Request<Incoming>) -> Response<Body> {
+    let limits = &calls.shared.parts.limits;
+    if request.uri().path() != ORCHESTRATE {
+        return judged(calls, request, limits.message_bytes).await;
+    }
+    let opened = Opened::default();
+    request.extensions_mut().insert(opened.clone());
+    let request = request.map(|body| Opening::new(body, limits.hello_bytes, opened));
+    judged(calls, request, limits.answer_bytes).await
+}
+
+async fn judged<O: Operator, B>(calls: &Calls<O>, request: Request<B>, size: usize) -> Response<Body>
+where
+    B: HttpBody<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send + 'static,
+{
     let (limits, meter) = (&calls.shared.parts.limits, &calls.shared.parts.meter);
     let mut service = LineServer::new(calls.clone()).max_decoding_message_size(size);
     let Ok(response) = timeout(limits.call_time, service.call(request)).await else {
-        meter.refused(&Refusal::CallTime);
-        return Refusal::CallTime.status().into_http();
+        return calls.refuse(Refusal::CallTime).into_http();
     };
     let Ok(response) = response;
     // The size is judged inside the generated code, which says so only with this code.

@@ -24,7 +24,13 @@ pub struct Limits {
     pub message_bytes: usize,
     /// Answers to commands; a full view of a thousand nodes fits.
     pub answer_bytes: usize,
+    /// Of a job's stream before it is open; some hundred bytes are enough for a hello.
+    pub hello_bytes: usize,
+    /// What may wait unread of one call: its window, and all that is taken of a message before the pod is proven. An answer
+    /// of a MiB takes some hundred turns of it, a tenth of a second.
+    pub window_bytes: u32,
     pub streams_per_connection: u32,
+    /// A pod's token and what else a call begins with.
     pub header_bytes: u32,
     /// Calls a connection may make at once, and how many per second it earns back.
     pub calls_burst: u32,
@@ -45,8 +51,10 @@ impl Default for Limits {
             drain_time: Duration::from_secs(5),
             message_bytes: 64 * 1024,
             answer_bytes: 1024 * 1024,
+            hello_bytes: 8 * 1024,
+            window_bytes: 8 * 1024,
             streams_per_connection: 8,
-            header_bytes: 16 * 1024,
+            header_bytes: 8 * 1024,
             calls_burst: 60,
             calls_per_second: 5,
         }

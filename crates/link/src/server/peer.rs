@@ -2,19 +2,22 @@
 
 use super::{Limits, PodProof, ProofError, ProvenPod, Refusal, Sidecar, Wakeups, bucket::Bucket, wakeups::Wakeup};
 use crate::{PROOF_METADATA, PROOF_PREFIX, contract::Sender};
+use http::HeaderMap;
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 use pki::identity::Naming;
 use std::{
     net::SocketAddr,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Instant,
 };
 use tokio::{
-    sync::{OnceCell, watch},
+    sync::{Mutex as AsyncMutex, watch},
     time::timeout,
 };
-use tonic::metadata::MetadataMap;
 
 pub struct Admitted {
     pub sidecar: Sidecar,
@@ -30,7 +33,11 @@ pub struct Peer {
     pub closing: watch::Sender<bool>,
     pub streaming: AtomicBool,
     pub waiting: AtomicBool,
-    admitted: OnceCell<Admitted>,
+    /// The pod its token proved; until then nothing of a message is read.
+    proven: OnceLock<ProvenPod>,
+    proving: AsyncMutex<()>,
+    /// Once its words fitted, too.
+    admitted: OnceLock<Admitted>,
     /// Its token was refused. A sidecar dials again then; no other token is checked on this connection.
     refused: AtomicBool,
     bucket: Mutex<Bucket>,
@@ -53,7 +60,9 @@ impl Peer {
             closing: watch::Sender::new(false),
             streaming: AtomicBool::new(false),
             waiting: AtomicBool::new(false),
-            admitted: OnceCell::new(),
+            proven: OnceLock::new(),
+            proving: AsyncMutex::new(()),
+            admitted: OnceLock::new(),
             refused: AtomicBool::new(false),
             bucket: Mutex::new(Bucket::full(limits.calls_burst, now)),
             last_call: Mutex::new(now),
@@ -79,10 +88,7 @@ impl Peer {
     /// Whether the words fit the certificate: exactly the identity of the cluster that the sender names.
     pub fn recognise<'a>(&self, sender: Option<&'a Sender>) -> Result<&'a Sender, Refusal> {
         let sender = complete(sender)?;
-        let expected = self.naming.sidecar(&sender.namespace, &sender.cluster).ok();
-        if expected.as_ref() != Some(&self.certificate.id) {
-            return Err(Refusal::OtherCluster);
-        }
+        self.is_of(&sender.namespace, &sender.cluster)?;
         // A job that runs is not cut off by the clock; the sidecar changes certificates when it ends.
         let streaming = self.streaming.load(Ordering::Relaxed);
         let skew = SignedDuration::try_from(pki::SKEW).unwrap_or_default();
@@ -90,35 +96,44 @@ impl Peer {
         if outlived && !streaming { Err(Refusal::OutlivedCertificate) } else { Ok(sender) }
     }
 
-    /// Whether the words fit the pod's token, which is asked for once, and whether that pod is still there.
-    pub async fn admit(
-        &self,
-        sender: &Sender,
-        metadata: &MetadataMap,
-        service: (&dyn PodProof, &Wakeups, &Limits),
-    ) -> Result<&Admitted, Refusal> {
-        let (proof, wakeups, limits) = service;
-        let admitted = self
-            .admitted
-            .get_or_try_init(|| async {
-                let pod = self.prove(proof, metadata, limits).await?;
-                fits(&pod, sender)?;
-                let wakeup = wakeups.connect(&pod.pod_uid, self.number);
-                Ok::<_, Refusal>(Admitted { sidecar: self.sidecar(pod, sender), wakeup })
-            })
-            .await?;
-        fits(&admitted.sidecar.pod, sender)?;
-        proof.holds(&admitted.sidecar.pod).map_err(refusal)?;
-        Ok(admitted)
+    /// Whether the certificate is exactly that cluster's.
+    fn is_of(&self, namespace: &str, cluster: &str) -> Result<(), Refusal> {
+        let expected = self.naming.sidecar(namespace, cluster).ok();
+        if expected.as_ref() == Some(&self.certificate.id) { Ok(()) } else { Err(Refusal::OtherCluster) }
     }
 
-    async fn prove(&self, proof: &dyn PodProof, metadata: &MetadataMap, limits: &Limits) -> Result<ProvenPod, Refusal> {
+    /// Which pod speaks, by the token beside its first call. From the headers alone: all pods of a cluster share its certificate, so
+    /// whoever has no more than that is not read.
+    pub async fn prove(
+        &self,
+        headers: &HeaderMap,
+        proof: &dyn PodProof,
+        limits: &Limits,
+    ) -> Result<&ProvenPod, Refusal> {
+        if let Some(pod) = self.proven.get() {
+            return Ok(pod);
+        }
+        let Ok(_turn) = self.proving.try_lock() else { return Err(Refusal::ProofUnderWay) };
         if self.refused.load(Ordering::Relaxed) {
             return Err(Refusal::PodProof("a token was refused on this connection: dial again".into()));
         }
-        let proven = prove(proof, metadata, limits).await;
-        self.refused.store(matches!(proven, Err(Refusal::PodProof(_))), Ordering::Relaxed);
-        proven
+        let proven = prove(proof, headers, limits).await;
+        let proven = proven.and_then(|pod| self.is_of(&pod.namespace, &pod.cluster).map(|()| pod));
+        let refused = matches!(proven, Err(Refusal::PodProof(_) | Refusal::OtherCluster));
+        self.refused.store(refused, Ordering::Relaxed);
+        proven.map(|pod| self.proven.get_or_init(|| pod))
+    }
+
+    /// Whether the words fit the pod that was proven, and whether that pod is still there.
+    pub fn admit(&self, sender: &Sender, proof: &dyn PodProof, wakeups: &Wakeups) -> Result<&Admitted, Refusal> {
+        let pod = self.proven.get().ok_or(Refusal::NoPodProof)?;
+        fits(pod, sender)?;
+        let admitted = self.admitted.get_or_init(|| {
+            let wakeup = wakeups.connect(&pod.pod_uid, self.number);
+            Admitted { sidecar: self.sidecar(pod.clone(), sender), wakeup }
+        });
+        proof.holds(pod).map_err(refusal)?;
+        Ok(admitted)
     }
 
     fn sidecar(&self, pod: ProvenPod, sender: &Sender) -> Sidecar {
@@ -156,8 +171,8 @@ fn fits(pod: &ProvenPod, sender: &Sender) -> Result<(), Refusal> {
     if [&pod.pod, &pod.pod_uid] == [&sender.pod, &sender.pod_uid] { Ok(()) } else { Err(Refusal::OtherPod) }
 }
 
-async fn prove(proof: &dyn PodProof, metadata: &MetadataMap, limits: &Limits) -> Result<ProvenPod, Refusal> {
-    let token = metadata.get(PROOF_METADATA).and_then(|value| value.to_str().ok());
+async fn prove(proof: &dyn PodProof, headers: &HeaderMap, limits: &Limits) -> Result<ProvenPod, Refusal> {
+    let token = headers.get(PROOF_METADATA).and_then(|value| value.to_str().ok());
     let token = token.and_then(|value| value.strip_prefix(PROOF_PREFIX)).ok_or(Refusal::NoPodProof)?;
     match timeout(limits.call_time, proof.prove(token)).await {
         Ok(Ok(pod)) => Ok(pod),

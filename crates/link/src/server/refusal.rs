@@ -37,6 +37,8 @@ pub enum Refusal {
     PodProof(String),
     #[error("the pod's token cannot be checked now: {0}")]
     PodProofUnavailable(String),
+    #[error("this connection's pod is being proven: one call at a time until it is")]
+    ProofUnderWay,
     #[error("the certificate is another cluster's")]
     OtherCluster,
     #[error("the token is another pod's")]

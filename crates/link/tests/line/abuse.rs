@@ -3,11 +3,11 @@
 use crate::{
     certificates::{CLUSTER, Installation, NAMESPACE},
     operator::{DEADLINE, Running, until},
-    raw::{attempt, beat, client, code, tls},
+    raw::{attempt, beat, client, code, start, tls},
     sidecar::sender,
 };
 use anyhow::{Context, Result, ensure};
-use link::server::Limits;
+use link::server::{Leadership, Limits};
 use std::{
     net::{Ipv4Addr, SocketAddr},
     sync::atomic::Ordering,
@@ -19,6 +19,8 @@ use tokio::{
     time::timeout,
 };
 use tonic::Code;
+
+const TOKEN: &str = "team-a/orders/orders-0";
 
 fn hasty() -> Limits {
     Limits {
@@ -94,10 +96,78 @@ async fn a_call_that_is_never_finished_ends_at_its_time() -> Result<()> {
     let installation = Installation::new()?;
     let running = Running::with_limits(&installation, hasty()).await?;
     let mut client = client(running.address, Some(installation.identity(NAMESPACE, CLUSTER)?)).await?;
+    client.heartbeat(beat(sender(NAMESPACE, CLUSTER, "orders-0"), Some(TOKEN))?).await?;
     // A stream that is opened and never says hello.
     let silent = client.orchestrate(futures::stream::pending()).await;
     ensure!(silent.err().map(|status| status.code()) == Some(Code::DeadlineExceeded));
     running.refused("CallTime").await
+}
+
+#[tokio::test]
+async fn before_its_pod_is_proven_no_more_than_a_few_kib_of_a_call_are_taken() -> Result<()> {
+    let installation = Installation::new()?;
+    let limits = Limits { call_time: Duration::from_secs(1), ..Limits::default() };
+    let running = Running::with_limits(&installation, limits).await?;
+    running.tokens.hanging.store(true, Ordering::Relaxed);
+    for method in ["Orchestrate", "Heartbeat"] {
+        let identity = installation.identity(NAMESPACE, CLUSTER)?;
+        let mut large = start(running.address, identity, method, TOKEN).await?;
+        large.refused(Code::Unavailable).await?;
+        ensure!(large.taken() <= 16 * 1024, "{method}: {} bytes were taken", large.taken());
+    }
+    running.refused("PodProofUnavailable").await
+}
+
+#[tokio::test]
+async fn without_a_token_a_call_is_refused_before_its_message_has_come() -> Result<()> {
+    let installation = Installation::new()?;
+    let running = Running::start(&installation).await?;
+    let mut client = client(running.address, Some(installation.identity(NAMESPACE, CLUSTER)?)).await?;
+    let silent = client.orchestrate(futures::stream::pending()).await;
+    ensure!(silent.err().map(|status| status.code()) == Some(Code::Unauthenticated));
+    ensure!(running.counted.count("NoPodProof") == 1 && running.counted.count("CallTime") == 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn until_its_pod_is_proven_a_connection_has_one_call_at_a_time() -> Result<()> {
+    let installation = Installation::new()?;
+    let running = Running::with_limits(&installation, hasty()).await?;
+    running.tokens.hanging.store(true, Ordering::Relaxed);
+    let client = client(running.address, Some(installation.identity(NAMESPACE, CLUSTER)?)).await?;
+    let calls =
+        (0..8).map(|_| {
+            let mut client = client.clone();
+            async move {
+                client.heartbeat(beat(sender(NAMESPACE, CLUSTER, "orders-0"), Some(TOKEN))?).await.map_err(Into::into)
+            }
+        });
+    let answers: Vec<Result<_>> = futures::future::join_all(calls).await;
+    ensure!(answers.iter().all(Result::is_err) && running.tokens.asked.load(Ordering::Relaxed) == 1);
+    ensure!(running.counted.count("ProofUnderWay") == 7, "{:?}", running.counted.refusals());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_proven_pod_opens_a_stream_with_a_hello_of_a_few_kib_at_most() -> Result<()> {
+    let installation = Installation::new()?;
+    let running = Running::start(&installation).await?;
+    let mut large = start(running.address, installation.identity(NAMESPACE, CLUSTER)?, "Orchestrate", TOKEN).await?;
+    large.refused(Code::OutOfRange).await?;
+    ensure!(large.taken() <= 32 * 1024, "{} bytes were taken", large.taken());
+    running.refused("OversizedMessage").await
+}
+
+#[tokio::test]
+async fn a_replica_that_does_not_lead_says_so_without_reading() -> Result<()> {
+    let installation = Installation::new()?;
+    let running = Running::start(&installation).await?;
+    running.leadership.send_replace(Leadership::Follower { leader: Some("elsewhere:1".into()) });
+    let mut large = start(running.address, installation.identity(NAMESPACE, CLUSTER)?, "Heartbeat", "none").await?;
+    large.refused(Code::Ok).await?;
+    ensure!(large.taken() <= 16 * 1024, "{} bytes were taken", large.taken());
+    ensure!(running.tokens.asked.load(Ordering::Relaxed) == 0 && running.beats() == 0);
+    Ok(())
 }
 
 #[tokio::test]

@@ -3,13 +3,13 @@
 use crate::{
     certificates::{CLUSTER, Installation, NAMESPACE},
     operator::{DEADLINE, Running, until},
-    sidecar::{Connected, Disk, sender},
+    sidecar::{Connected, Disk, LARGE, sender},
 };
 use anyhow::{Result, ensure};
 use link::{
     client::Notice,
     contract::{
-        DiskFilling, Fence, HeartbeatCause, Meet, Probe, RefusedReason, answer::Outcome, command::Action,
+        DiskFilling, Fence, HeartbeatCause, Meet, Probe, ReadView, RefusedReason, answer::Outcome, command::Action,
         report_request::Event,
     },
     server::SessionError,
@@ -97,6 +97,18 @@ async fn a_sidecar_told_to_stay_carries_out_commands_until_the_job_is_done() -> 
     };
     ensure!(done.changed && done.did == "noted it");
     ensure!(sidecar.state.borrow().streaming && sidecar.node.executed.lock().unwrap().len() == 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_answer_of_nearly_a_mib_comes_through_the_small_window() -> Result<()> {
+    let (running, _sidecar) = pair().await?;
+    running.received.stay_connected.store(true, Ordering::Relaxed);
+    running.wakeups.wake("uid-of-orders-0");
+    let session = running.session().await?;
+    let uid = session.sidecar().pod.cluster_uid.clone();
+    let outcome = session.command(fence(uid, 1), Action::ReadView(ReadView {}), DEADLINE).await?;
+    ensure!(matches!(outcome, Outcome::Done(done) if done.found.len() == LARGE));
     Ok(())
 }
 

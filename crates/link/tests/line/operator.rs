@@ -67,6 +67,8 @@ pub struct Tokens {
     pub asked: AtomicUsize,
     /// The pods are gone.
     pub taken_back: AtomicBool,
+    /// Stands for an API server that does not answer.
+    pub hanging: AtomicBool,
 }
 
 impl PodProof for Tokens {
@@ -77,7 +79,8 @@ impl PodProof for Tokens {
             [namespace, cluster, pod] => Ok(pod_of(namespace, cluster, pod)),
             _ => Err(ProofError::Refused("not a token of this operator's audience".into())),
         };
-        Box::pin(async move { proven })
+        let hanging = self.hanging.load(Ordering::Relaxed);
+        Box::pin(async move { if hanging { std::future::pending().await } else { proven } })
     }
 
     fn holds(&self, _: &ProvenPod) -> Result<(), ProofError> {

@@ -3,7 +3,11 @@
 use crate::{certificates::Identity, operator::DEADLINE, sidecar::sender};
 use anyhow::{Context, Result};
 use http::Request as HttpRequest;
-use hyper::{body::Incoming, client::conn::http2};
+use http_body_util::{BodyExt, StreamBody};
+use hyper::{
+    body::{Bytes, Frame, Incoming},
+    client::conn::http2,
+};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use link::contract::{HeartbeatReply, HeartbeatRequest, Sender, line_client::LineClient};
 use rustls::{
@@ -13,10 +17,17 @@ use rustls::{
     pki_types::{CertificateDer, ServerName, UnixTime},
     version::TLS13,
 };
-use std::{net::SocketAddr, sync::Arc};
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 use tokio::{net::TcpStream, time::timeout};
 use tokio_rustls::{TlsConnector, client::TlsStream};
-use tonic::{Request, Response, Status, body::Body};
+use tonic::{Code, Request, Response, Status, body::Body};
+use tower_service::Service;
 
 /// Trusts anybody: these tests are about what the server does.
 #[derive(Debug)]
@@ -75,7 +86,7 @@ pub async fn tls(address: SocketAddr, identity: Option<Identity>) -> Result<TlsS
 #[derive(Clone)]
 pub struct Channel(http2::SendRequest<Body>);
 
-impl tower_service::Service<HttpRequest<Body>> for Channel {
+impl Service<HttpRequest<Body>> for Channel {
     type Response = http::Response<Incoming>;
     type Error = hyper::Error;
     type Future = futures::future::BoxFuture<'static, Result<Self::Response, Self::Error>>;
@@ -122,4 +133,55 @@ pub async fn attempt(address: SocketAddr, identity: Option<Identity>) -> Result<
 
 pub fn code(result: &Result<Response<HeartbeatReply>, Status>) -> Option<tonic::Code> {
     result.as_ref().err().map(Status::code)
+}
+
+/// A call that says it has a MiB to say, and hands it over piece by piece for as long as it is taken.
+pub struct Large {
+    answer: futures::future::BoxFuture<'static, Result<http::Response<Incoming>, hyper::Error>>,
+    taken: Arc<AtomicUsize>,
+    _channel: Channel,
+}
+
+const PIECE: usize = 1024;
+const LARGE: u32 = 1024 * 1024;
+
+impl Large {
+    /// How many bytes were handed over.
+    pub fn taken(&self) -> usize {
+        self.taken.load(Ordering::Relaxed)
+    }
+
+    /// Waits for this answer; `Ok` is one in the body.
+    pub async fn refused(&mut self, code: Code) -> Result<()> {
+        let response = timeout(DEADLINE, &mut self.answer).await.context("no answer came")??;
+        let said = Status::from_header_map(response.headers()).map_or(Code::Ok, |status| status.code());
+        anyhow::ensure!(said == code, "{said:?} instead of {code:?}");
+        Ok(())
+    }
+}
+
+/// Begins such a call once the operator's limits are known here.
+pub async fn start(address: SocketAddr, identity: Identity, method: &str, token: &str) -> Result<Large> {
+    let mut channel = channel(address, Some(identity)).await?;
+    let first = request("Nothing", None, Body::empty())?;
+    let _refused = channel.call(first).await?.into_body().collect().await?;
+    let taken = Arc::new(AtomicUsize::new(0));
+    let head: Vec<u8> = [0].into_iter().chain(LARGE.to_be_bytes()).collect();
+    let pieces = (0..LARGE as usize / PIECE).map(|_| vec![b'x'; PIECE]);
+    let counted = taken.clone();
+    let pieces = futures::stream::iter(std::iter::once(head).chain(pieces).map(move |piece| {
+        counted.fetch_add(piece.len(), Ordering::Relaxed);
+        Ok::<_, Status>(Frame::data(Bytes::from(piece)))
+    }));
+    let answer = channel.call(request(method, Some(token), Body::new(StreamBody::new(pieces)))?);
+    Ok(Large { answer, taken, _channel: channel })
+}
+
+fn request(method: &str, token: Option<&str>, body: Body) -> Result<HttpRequest<Body>> {
+    let request = HttpRequest::post(format!("https://operator/valkey.operator.v1.Line/{method}"));
+    let mut request = request.header("content-type", "application/grpc").header("te", "trailers");
+    if let Some(token) = token {
+        request = request.header("authorization", format!("Bearer {token}"));
+    }
+    Ok(request.body(body)?)
 }

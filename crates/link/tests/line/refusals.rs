@@ -3,7 +3,7 @@
 use crate::{
     certificates::{CLUSTER, Installation, NAMESPACE, operator_id, uri, valid},
     operator::{DEADLINE, Running, until},
-    raw::{attempt, beat, client, code},
+    raw::{self, attempt, beat, client, code},
     sidecar::{Connected, Disk, sender},
 };
 use anyhow::{Result, ensure};
@@ -108,7 +108,12 @@ async fn another_clusters_sidecar_is_refused() -> Result<()> {
     let result = client.heartbeat(beat(claimed, Some("team-a/orders/orders-0"))?).await;
     ensure!(code(&result) == Some(Code::PermissionDenied), "{result:?}");
     ensure!(running.counted.count("OtherCluster") == 1 && running.beats() == 0);
-    ensure!(running.tokens.asked.load(Ordering::Relaxed) == 0, "a token was looked at for the wrong certificate");
+    // With a token of its own it cannot speak for the other either.
+    let mut second = raw::client(running.address, Some(installation.identity(NAMESPACE, "payments")?)).await?;
+    let claimed = sender(NAMESPACE, CLUSTER, "orders-0");
+    let result = second.heartbeat(beat(claimed, Some("team-a/payments/orders-0"))?).await;
+    ensure!(code(&result) == Some(Code::PermissionDenied), "{result:?}");
+    ensure!(running.counted.count("OtherCluster") == 2 && running.beats() == 0);
     Ok(())
 }
 

@@ -24,6 +24,8 @@ use tokio::{
 };
 use zeroize::Zeroizing;
 
+pub const LARGE: usize = 900_000;
+
 pub struct Remembering {
     pod: String,
     pub executed: Mutex<Vec<Action>>,
@@ -49,8 +51,10 @@ impl Node for Remembering {
             // Stands for a Valkey that does not answer.
             std::future::pending::<()>().await;
         }
+        // Stands for the view of a thousand nodes.
+        let found = if matches!(action, Action::ReadView(_)) { "x".repeat(LARGE) } else { String::new() };
         self.executed.lock().unwrap().push(action);
-        Outcome::Done(Done { changed: true, did: "noted it".into(), ..Done::default() })
+        Outcome::Done(Done { found, changed: true, did: "noted it".into(), ..Done::default() })
     }
 }
 
