@@ -85,7 +85,12 @@ pub async fn serve() -> Result<()> {
     let leadership = watch::Sender::new(Leadership::Leader { epoch: 1 });
     // All come from one address here.
     let many = 1_000_000;
-    let limits = Limits { connections_per_address: many, handshakes_per_address: many, ..Limits::default() };
+    let limits = Limits {
+        connections_per_address: many,
+        handshakes_per_address: many,
+        handshakes_burst_per_address: u32::MAX,
+        ..Limits::default()
+    };
     let server = Server::new(ServerParts {
         operator: Arc::new(Answering),
         proof: Arc::new(Tokens),

@@ -1,4 +1,4 @@
-//! How many calls one connection may make: a token bucket. Pure; time is passed in.
+//! How many calls a connection may make, how many handshakes an address: a token bucket. Pure; time is passed in.
 
 use std::time::Instant;
 
@@ -13,14 +13,23 @@ impl Bucket {
     }
 
     pub fn take(&mut self, burst: u32, per_second: u32, now: Instant) -> bool {
-        let earned = now.saturating_duration_since(self.filled).as_secs_f64() * f64::from(per_second);
-        self.level = (self.level + earned).min(f64::from(burst));
+        self.level = self.level(burst, per_second, now);
         self.filled = now;
         let allowed = self.level >= 1.0;
         if allowed {
             self.level -= 1.0;
         }
         allowed
+    }
+
+    /// Nothing is lost by forgetting it.
+    pub fn is_full(&self, burst: u32, per_second: u32, now: Instant) -> bool {
+        self.level(burst, per_second, now) >= f64::from(burst)
+    }
+
+    fn level(&self, burst: u32, per_second: u32, now: Instant) -> f64 {
+        let earned = now.saturating_duration_since(self.filled).as_secs_f64() * f64::from(per_second);
+        (self.level + earned).min(f64::from(burst))
     }
 }
 

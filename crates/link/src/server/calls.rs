@@ -5,6 +5,7 @@ use super::{
     listen::Shared,
     opening::Opened,
     peer::{Admitted, Peer},
+    shares::{Kind, Place},
     spread::spread,
 };
 use crate::contract::{
@@ -42,10 +43,23 @@ impl<O: Operator> Calls<O> {
         refusal.status()
     }
 
-    /// Lets a call in before any of its message is read.
-    pub(super) async fn enter(&self, headers: &HeaderMap) -> Result<(), Refusal> {
-        let parts = &self.shared.parts;
-        self.peer.prove(headers, parts.proof.as_ref(), &parts.limits).await.map(drop)
+    /// Lets a call in before any of its message is read: its places in the shares of its cluster and its pod.
+    pub(super) async fn enter(&self, headers: &HeaderMap) -> Result<[Place; 2], Refusal> {
+        let (shares, parts) = (&self.shared.shares, &self.shared.parts);
+        let of_cluster = shares.take(&self.peer.cluster, Kind::Call, parts.limits.calls_per_cluster);
+        let of_cluster = of_cluster.ok_or(Refusal::TooManyCallsFromCluster)?;
+        let proven = self.peer.prove(headers, parts.proof.as_ref(), &parts.limits).await?;
+        let of_pod = shares.take(&proven.holder, Kind::Call, parts.limits.calls_per_pod);
+        Ok([of_cluster, of_pod.ok_or(Refusal::TooManyCallsFromPod)?])
+    }
+
+    fn stream_places(&self) -> Result<[Place; 2], Refusal> {
+        let (shares, limits) = (&self.shared.shares, &self.shared.parts.limits);
+        let pod = &self.peer.proven().ok_or(Refusal::NoPodProof)?.holder;
+        let of_pod = shares.take(pod, Kind::Stream, limits.streams_per_pod);
+        let of_pod = of_pod.ok_or(Refusal::TooManyStreamsFromPod)?;
+        let of_cluster = shares.take(&self.peer.cluster, Kind::Stream, limits.streams_per_cluster);
+        Ok([of_pod, of_cluster.ok_or(Refusal::TooManyStreamsFromCluster)?])
     }
 
     fn admit(&self, sender: Option<&Sender>) -> Result<&Admitted, Status> {
@@ -113,16 +127,18 @@ fn milliseconds(duration: Duration) -> u32 {
 /// Counts an open stream, and keeps a connection from opening two.
 struct Open<O> {
     calls: Calls<O>,
+    _places: [Place; 2],
 }
 
 impl<O: Operator> Open<O> {
     fn stream(calls: &Calls<O>) -> Result<Self, Refusal> {
+        let places = calls.stream_places()?;
         if calls.peer.streaming.swap(true, Ordering::AcqRel) {
             return Err(Refusal::SecondStream);
         }
         let streams = calls.shared.streams.fetch_add(1, Ordering::AcqRel) + 1;
         calls.shared.parts.meter.streams(streams);
-        Ok(Self { calls: calls.clone() })
+        Ok(Self { calls: calls.clone(), _places: places })
     }
 }
 

@@ -62,7 +62,7 @@ async fn shake_hands<O>(
     let facts = pki::inspect_leaf(leaf).map_err(Refusal::Certificate)?;
     // Sidecars are named as the operator itself is.
     let naming = Naming::of_operator(shared.parts.credentials.borrow().id());
-    let peer = Peer::new(shared.next_number(), address, (facts, naming), limits);
+    let peer = Peer::new(shared.next_number(), address, (facts, naming), (&shared.shares, limits))?;
     Ok((Box::new(stream), Arc::new(peer)))
 }
 
@@ -165,9 +165,10 @@ async fn taken<O: Operator>(calls: &Calls<O>, request: Request<Incoming>) -> Res
     }
     let held = request.uri().path() == WAIT;
     // Boxed, so that a held call does not keep their room.
-    Box::pin(calls.enter(request.headers())).await?;
+    let places = Box::pin(calls.enter(request.headers())).await?;
     let response = Box::pin(read(calls, request)).await;
     let admitted = Status::from_header_map(response.headers()).is_none_or(|status| status.code() == Code::Ok);
+    drop(places);
     if held && admitted {
         drop(response);
         return Ok(held::hold(calls.clone()).await);

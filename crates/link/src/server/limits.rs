@@ -1,4 +1,4 @@
-//! What one sidecar, one address and all of them together may take. Pure.
+//! What one sidecar, one pod, one cluster, one address and all of them together may take. Pure.
 
 use std::time::Duration;
 
@@ -12,6 +12,27 @@ pub struct Limits {
     /// would come again.
     pub handshakes: usize,
     pub handshakes_per_address: usize,
+    /// What an address may begin at once, and earns back each second: all that it may have open come twice in a row, and as many
+    /// as a full node has look for the leader twice a second. It is below a third of a core.
+    pub handshakes_burst_per_address: u32,
+    pub handshakes_per_second_per_address: u32,
+    /// Of one cluster, by its certificate: a thousand pods, each with a second one while certificates change, and what a broken
+    /// network left behind.
+    pub connections_per_cluster: usize,
+    /// Of them without a proven pod. A thousand pods that come within a second are proven in milliseconds each; a certificate
+    /// alone holds no more than these, of some ten KiB each.
+    pub unproven_per_cluster: usize,
+    /// One for each pod of the largest cluster, and those whose end is not seen yet.
+    pub streams_per_cluster: usize,
+    /// Read and answered at once, not those that are held. The unproven connections have one each; the others, done within
+    /// milliseconds, have as many again.
+    pub calls_per_cluster: usize,
+    /// The one in use, the next with a new certificate, and one of each whose end is not seen yet.
+    pub connections_per_pod: usize,
+    /// The one in use, and one whose end is not seen yet.
+    pub streams_per_pod: usize,
+    /// A heartbeat, a report, a wait and a hello, on two connections.
+    pub calls_per_pod: usize,
     pub handshake_time: Duration,
     /// From the handshake to the first admitted call.
     pub first_call_time: Duration,
@@ -44,6 +65,15 @@ impl Default for Limits {
             connections_per_address: 600,
             handshakes: 1_000,
             handshakes_per_address: 50,
+            handshakes_burst_per_address: 1_200,
+            handshakes_per_second_per_address: 300,
+            connections_per_cluster: 2_200,
+            unproven_per_cluster: 256,
+            streams_per_cluster: 1_200,
+            calls_per_cluster: 512,
+            connections_per_pod: 4,
+            streams_per_pod: 2,
+            calls_per_pod: 8,
             handshake_time: Duration::from_secs(5),
             first_call_time: Duration::from_secs(10),
             call_time: Duration::from_secs(10),

@@ -1,6 +1,6 @@
 //! The operator's listener: takes connections within the limits and gives each its task. IO.
 
-use super::{Leadership, Limits, Meter, Operator, PodProof, Wakeups, admission::Admission, connection};
+use super::{Leadership, Limits, Meter, Operator, PodProof, Wakeups, admission::Admission, connection, shares::Shares};
 use crate::{credentials::Current, tls};
 use std::{
     future::Future,
@@ -9,7 +9,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tokio::{net::TcpListener, sync::watch, time::timeout};
 use tokio_rustls::TlsAcceptor;
@@ -30,6 +30,7 @@ pub struct Shared<O> {
     pub parts: ServerParts<O>,
     pub acceptor: TlsAcceptor,
     pub admission: Arc<Admission>,
+    pub shares: Arc<Shares>,
     pub wakeups: Wakeups,
     pub streams: AtomicUsize,
     pub stopping: watch::Sender<bool>,
@@ -54,6 +55,7 @@ impl<O: Operator> Server<O> {
             parts,
             acceptor,
             admission,
+            shares: Arc::default(),
             wakeups: Wakeups::default(),
             streams: AtomicUsize::new(0),
             stopping: watch::Sender::new(false),
@@ -90,7 +92,7 @@ impl<O: Operator> Server<O> {
                 return tokio::time::sleep(AFTER_FAILED_ACCEPT).await;
             }
         };
-        match self.shared.admission.enter(address.ip()) {
+        match self.shared.admission.enter(address.ip(), Instant::now()) {
             Ok(ticket) => {
                 tokio::spawn(connection::serve(self.shared.clone(), stream, (address, ticket)));
             }

@@ -13,6 +13,7 @@ mod refusal;
 mod replies;
 mod service;
 mod session;
+mod shares;
 mod spread;
 mod wakeups;
 

@@ -1,6 +1,11 @@
 //! One connection's sidecar: who its certificate says it is, which pod its token proved, and what it has open.
 
-use super::{Limits, PodProof, ProofError, ProvenPod, Refusal, Sidecar, Wakeups, bucket::Bucket, wakeups::Wakeup};
+use super::{
+    Limits, PodProof, ProofError, ProvenPod, Refusal, Sidecar, Wakeups,
+    bucket::Bucket,
+    shares::{Holder, Kind, Place, Shares},
+    wakeups::Wakeup,
+};
 use crate::{PROOF_METADATA, PROOF_PREFIX, contract::Sender};
 use http::HeaderMap;
 use jiff::{SignedDuration, Timestamp};
@@ -9,7 +14,7 @@ use pki::identity::Naming;
 use std::{
     net::SocketAddr,
     sync::{
-        OnceLock,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     time::Instant,
@@ -24,6 +29,13 @@ pub struct Admitted {
     pub wakeup: Wakeup,
 }
 
+/// The pod that a connection's token proved.
+pub struct Proven {
+    pub pod: ProvenPod,
+    pub holder: Holder,
+    _connection: Place,
+}
+
 pub struct Peer {
     pub number: u64,
     pub address: SocketAddr,
@@ -33,8 +45,14 @@ pub struct Peer {
     pub closing: watch::Sender<bool>,
     pub streaming: AtomicBool,
     pub waiting: AtomicBool,
-    /// The pod its token proved; until then nothing of a message is read.
-    proven: OnceLock<ProvenPod>,
+    /// Whose certificate it shows.
+    pub cluster: Holder,
+    shares: Arc<Shares>,
+    _connection: Place,
+    /// Given back with the proof.
+    unproven: Mutex<Option<Place>>,
+    /// Until there is one nothing of a message is read.
+    proven: OnceLock<Proven>,
     proving: AsyncMutex<()>,
     /// Once its words fitted, too.
     admitted: OnceLock<Admitted>,
@@ -49,10 +67,13 @@ impl Peer {
         number: u64,
         address: SocketAddr,
         (certificate, naming): (pki::LeafFacts, Naming),
-        limits: &Limits,
-    ) -> Self {
-        let now = Instant::now();
-        Self {
+        (shares, limits): (&Arc<Shares>, &Limits),
+    ) -> Result<Self, Refusal> {
+        let (now, cluster) = (Instant::now(), Holder::from(certificate.id.to_string()));
+        let place = |kind, most| shares.take(&cluster, kind, most);
+        let connection = place(Kind::Connection, limits.connections_per_cluster).ok_or(Refusal::TooManyFromCluster)?;
+        let unproven = place(Kind::Unproven, limits.unproven_per_cluster).ok_or(Refusal::TooManyUnproven)?;
+        Ok(Self {
             number,
             address,
             certificate,
@@ -60,13 +81,17 @@ impl Peer {
             closing: watch::Sender::new(false),
             streaming: AtomicBool::new(false),
             waiting: AtomicBool::new(false),
+            cluster,
+            shares: shares.clone(),
+            _connection: connection,
+            unproven: Mutex::new(Some(unproven)),
             proven: OnceLock::new(),
             proving: AsyncMutex::new(()),
             admitted: OnceLock::new(),
             refused: AtomicBool::new(false),
             bucket: Mutex::new(Bucket::full(limits.calls_burst, now)),
             last_call: Mutex::new(now),
-        }
+        })
     }
 
     /// Counts a call; false when there were too many.
@@ -79,6 +104,10 @@ impl Peer {
 
     pub fn last_call(&self) -> Instant {
         *self.last_call.lock()
+    }
+
+    pub fn proven(&self) -> Option<&Proven> {
+        self.proven.get()
     }
 
     pub fn admitted(&self) -> Option<&Admitted> {
@@ -104,14 +133,9 @@ impl Peer {
 
     /// Which pod speaks, by the token beside its first call. From the headers alone: all pods of a cluster share its certificate, so
     /// whoever has no more than that is not read.
-    pub async fn prove(
-        &self,
-        headers: &HeaderMap,
-        proof: &dyn PodProof,
-        limits: &Limits,
-    ) -> Result<&ProvenPod, Refusal> {
-        if let Some(pod) = self.proven.get() {
-            return Ok(pod);
+    pub async fn prove(&self, headers: &HeaderMap, proof: &dyn PodProof, limits: &Limits) -> Result<&Proven, Refusal> {
+        if let Some(proven) = self.proven.get() {
+            return Ok(proven);
         }
         let Ok(_turn) = self.proving.try_lock() else { return Err(Refusal::ProofUnderWay) };
         if self.refused.load(Ordering::Relaxed) {
@@ -121,12 +145,20 @@ impl Peer {
         let proven = proven.and_then(|pod| self.is_of(&pod.namespace, &pod.cluster).map(|()| pod));
         let refused = matches!(proven, Err(Refusal::PodProof(_) | Refusal::OtherCluster));
         self.refused.store(refused, Ordering::Relaxed);
-        proven.map(|pod| self.proven.get_or_init(|| pod))
+        self.take_share(proven?, limits)
+    }
+
+    fn take_share(&self, pod: ProvenPod, limits: &Limits) -> Result<&Proven, Refusal> {
+        let holder = Holder::from(pod.pod_uid.as_str());
+        let place = self.shares.take(&holder, Kind::Connection, limits.connections_per_pod);
+        let _connection = place.ok_or(Refusal::TooManyFromPod)?;
+        *self.unproven.lock() = None;
+        Ok(self.proven.get_or_init(|| Proven { pod, holder, _connection }))
     }
 
     /// Whether the words fit the pod that was proven, and whether that pod is still there.
     pub fn admit(&self, sender: &Sender, proof: &dyn PodProof, wakeups: &Wakeups) -> Result<&Admitted, Refusal> {
-        let pod = self.proven.get().ok_or(Refusal::NoPodProof)?;
+        let pod = &self.proven.get().ok_or(Refusal::NoPodProof)?.pod;
         fits(pod, sender)?;
         let admitted = self.admitted.get_or_init(|| {
             let wakeup = wakeups.connect(&pod.pod_uid, self.number);
@@ -200,7 +232,8 @@ mod tests {
             not_before: Timestamp::UNIX_EPOCH,
             not_after: Timestamp::now() - expired_for,
         };
-        Peer::new(1, ([127, 0, 0, 1], 1).into(), (certificate, Naming::Namespaces), &Limits::default())
+        let (address, shown) = (([127, 0, 0, 1], 1).into(), (certificate, Naming::Namespaces));
+        Peer::new(1, address, shown, (&Arc::default(), &Limits::default())).expect("there is room")
     }
 
     fn sender(cluster: &str, pod_uid: &str) -> Sender {

@@ -18,14 +18,28 @@ pub enum Refusal {
     TooManyConnections,
     #[error("the limit of connections from one address is reached")]
     TooManyFromAddress,
-    #[error("too many handshakes are going on")]
+    #[error("too many handshakes are going on, or were begun from one address")]
     TooManyHandshakes,
+    #[error("the limit of connections with one cluster's certificate is reached")]
+    TooManyFromCluster,
+    #[error("the limit of connections with one cluster's certificate and without a proven pod is reached")]
+    TooManyUnproven,
+    #[error("the limit of connections of one pod is reached")]
+    TooManyFromPod,
     #[error("no admitted call came in time")]
     NoFirstCall,
     #[error("the message is larger than this method allows")]
     OversizedMessage,
     #[error("too many calls on one connection: heartbeats are due about every minute")]
     TooManyCalls,
+    #[error("too many calls of one cluster are under way")]
+    TooManyCallsFromCluster,
+    #[error("too many calls of one pod are under way")]
+    TooManyCallsFromPod,
+    #[error("the limit of streams of one cluster is reached")]
+    TooManyStreamsFromCluster,
+    #[error("the limit of streams of one pod is reached")]
+    TooManyStreamsFromPod,
     #[error("the call was not complete in time")]
     CallTime,
     #[error("{field} is missing")]
@@ -67,7 +81,12 @@ impl Refusal {
             Self::NoPodProof | Self::PodProof(_) | Self::OutlivedCertificate => Code::Unauthenticated,
             Self::OtherCluster | Self::OtherPod => Code::PermissionDenied,
             Self::Missing { .. } => Code::InvalidArgument,
-            Self::TooManyCalls => Code::ResourceExhausted,
+            Self::TooManyCalls
+            | Self::TooManyFromPod
+            | Self::TooManyCallsFromCluster
+            | Self::TooManyCallsFromPod
+            | Self::TooManyStreamsFromCluster
+            | Self::TooManyStreamsFromPod => Code::ResourceExhausted,
             Self::OversizedMessage => Code::OutOfRange,
             Self::CallTime => Code::DeadlineExceeded,
             Self::SecondStream => Code::AlreadyExists,

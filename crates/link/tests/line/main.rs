@@ -12,4 +12,5 @@ mod operator;
 mod raw;
 mod refusals;
 mod rotation;
+mod shares;
 mod sidecar;
