@@ -18,4 +18,5 @@ mod open_files;
 pub mod run;
 pub mod runtime;
 pub mod serve;
+mod shortened;
 pub mod stop;

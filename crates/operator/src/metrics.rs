@@ -52,6 +52,7 @@ pub struct Metrics {
     pub line_streams: Gauge,
     pub line_refusals: Family<Refused, Counter>,
     pub token_reviews: Family<Outcome, Counter>,
+    pub reports_not_logged: Counter,
     pub heartbeat_served: Histogram,
     pub heartbeat_round_trip: Histogram,
     oldest_heartbeat: Gauge<f64, AtomicU64>,
@@ -77,6 +78,7 @@ impl Metrics {
             line_streams: Gauge::default(),
             line_refusals: Family::default(),
             token_reviews: Family::default(),
+            reports_not_logged: Counter::default(),
             heartbeat_served: of_calls(),
             heartbeat_round_trip: of_calls(),
             oldest_heartbeat: Gauge::default(),
@@ -103,6 +105,8 @@ impl Metrics {
         registry.register("line_streams", "Open streams for commands", self.line_streams.clone());
         registry.register("line_refusals", "Connections and calls turned away, by reason", self.line_refusals.clone());
         registry.register("token_reviews", "Pods' tokens asked about, by outcome", self.token_reviews.clone());
+        let unshown = "Reports of sidecars that reported more than the log shows of one pod";
+        registry.register("reports_not_logged", unshown, self.reports_not_logged.clone());
         let served = "Time from a sidecar's heartbeat to the reply";
         registry.register("heartbeat_served_seconds", served, self.heartbeat_served.clone());
         let round_trip = "Time a heartbeat took there and back, as sidecars measure it";

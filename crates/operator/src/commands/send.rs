@@ -4,6 +4,7 @@
 use super::{CommandDispatcher, wire};
 use crate::line::CommandError;
 use crate::runtime::ObjectId;
+use crate::shortened::shortened;
 use k8s_openapi::jiff::Timestamp;
 use link::contract::{Fence, answer};
 use planner::nodes::{Action, Answered, Outcome, PodCommand};
@@ -92,8 +93,8 @@ impl CommandDispatcher {
 fn outcome(answer: Result<answer::Outcome, CommandError>) -> Outcome {
     match answer {
         Ok(answer::Outcome::Done(_)) => Outcome::Done,
-        Ok(answer::Outcome::Refused(refused)) => Outcome::Refused(refused.detail),
-        Ok(answer::Outcome::Failed(failed)) => Outcome::Failed(failed.detail),
+        Ok(answer::Outcome::Refused(refused)) => Outcome::Refused(shortened(format_args!("{}", refused.detail))),
+        Ok(answer::Outcome::Failed(failed)) => Outcome::Failed(shortened(format_args!("{}", failed.detail))),
         Err(error) => Outcome::Failed(error.to_string()),
     }
 }

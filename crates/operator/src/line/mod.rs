@@ -4,6 +4,7 @@
 mod meter;
 mod parties;
 mod proof;
+mod report_log;
 mod roster;
 mod scopes;
 mod serve;

@@ -3,6 +3,7 @@
 use super::Line;
 use super::meter::LineMeter;
 use super::proof::TokenProof;
+use super::report_log::ReportLog;
 use super::service::LineService;
 use crate::metrics::Metrics;
 use crate::stop::Stop;
@@ -51,6 +52,7 @@ pub async fn serve(
     let service = LineService {
         roster: line.roster.clone(),
         streams: line.streams.clone(),
+        log: ReportLog::new(metrics.clone()),
         heartbeat_interval: settings.heartbeat_interval,
     };
     let server = Server::new(ServerParts {

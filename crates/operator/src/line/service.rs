@@ -1,6 +1,7 @@
 //! The operator's answers on the line: heartbeats and reports go into the roster, streams to the streams. Which terms sidecars say to have
 //! seen changes nothing here: a term comes from the Lease alone, or a sidecar could cut off every other cluster.
 
+use super::report_log::ReportLog;
 use super::roster::Roster;
 use super::streams::CommandStreams;
 use link::contract::{HeartbeatRequest, ReportRequest};
@@ -11,6 +12,7 @@ use std::time::Duration;
 pub struct LineService {
     pub roster: Arc<Roster>,
     pub streams: Arc<CommandStreams>,
+    pub log: ReportLog,
     pub heartbeat_interval: Duration,
 }
 
@@ -22,9 +24,7 @@ impl Operator for LineService {
     }
 
     async fn report(&self, sidecar: &Sidecar, report: ReportRequest) {
-        let event = report.event.as_ref().map(|event| format!("{event:?}")).unwrap_or_default();
-        let (pod, namespace) = (&sidecar.pod.pod, &sidecar.pod.namespace);
-        tracing::info!(cluster = sidecar.pod.cluster, namespace, pod, event, "a sidecar reports");
+        self.log.tell(&sidecar.pod, report.event.as_ref());
         self.roster.report(&sidecar.pod, report);
     }
 

@@ -1,6 +1,7 @@
 //! Commands over real sockets: an operator's line and sidecars that speak to it.
 
 use super::meter::LineMeter;
+use super::report_log::ReportLog;
 use super::service::LineService;
 use super::{CommandError, Line};
 use crate::metrics::Metrics;
@@ -121,6 +122,7 @@ impl Running {
         let service = LineService {
             roster: line.roster.clone(),
             streams: line.streams.clone(),
+            log: ReportLog::new(metrics.clone()),
             heartbeat_interval: Duration::from_secs(60),
         };
         let shown = watch::Sender::new(credentials(&root, &Scope::operator("valkey-system").unwrap()));
