@@ -2,6 +2,7 @@
 
 use crate::root::{RootPlan, Signing, Source};
 use crate::words::{moment, names};
+use api::certificates::names::RETIRE_NOW;
 use api::certificates::{
     AuthoritySource, CertificateCondition, CertificateFinding, CertificateReason, TrustedRoot, ValkeyCAStatus, advance,
 };
@@ -88,10 +89,10 @@ fn rotating(report: &AuthorityReport<'_>) -> CertificateFinding {
     let RootPlan { distrustful, behind, .. } = report.plan;
     let (status, reason, message) = if !distrustful.is_empty() {
         let message = format!("{} do not trust the new root yet: {}", distrustful.len(), names(distrustful));
-        (true, CertificateReason::AwaitingTrust, message)
+        (true, CertificateReason::AwaitingTrust, message + &going_on(report.plan))
     } else if !behind.is_empty() {
         let message = format!("{} still show a certificate below the old root: {}", behind.len(), names(behind));
-        (true, CertificateReason::AwaitingUse, message)
+        (true, CertificateReason::AwaitingUse, message + &going_on(report.plan))
     } else if report.signing.is_some_and(|signing| signing.source == Source::Own) {
         (false, CertificateReason::RotationManual, "the root is your own: replace it before it ends".to_owned())
     } else {
@@ -105,9 +106,20 @@ fn plan(report: &AuthorityReport<'_>) -> Option<String> {
     match () {
         () if report.failure.is_some() => report.failure.clone(),
         () if !distrustful.is_empty() => {
-            Some(format!("the new root signs as soon as it is trusted by {}", names(distrustful)))
+            let text = format!("the new root signs as soon as it is trusted by {}", names(distrustful));
+            Some(text + &going_on(report.plan))
         }
-        () if !behind.is_empty() => Some(format!("the old root goes as soon as nobody uses it: {}", names(behind))),
+        () if !behind.is_empty() => {
+            let text = format!("the old root goes as soon as nobody uses it: {}", names(behind));
+            Some(text + &going_on(report.plan))
+        }
         () => None,
     }
+}
+
+/// How an administrator ends the waiting.
+fn going_on(plan: &RootPlan) -> String {
+    let Some(kept) = &plan.kept else { return String::new() };
+    let another = if plan.another_named { ", which names another root now" } else { "" };
+    format!("; to go on without them, annotate this ValkeyCA with {RETIRE_NOW}={kept}{another}")
 }

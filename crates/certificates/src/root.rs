@@ -47,6 +47,8 @@ pub struct RootView {
     pub trusted: BTreeMap<Thumbprint, Timestamp>,
     /// Everybody who verifies or is verified; asked for only while more than one root is about.
     pub parties: Vec<Party>,
+    /// The root for which nobody is waited: an administrator's word, because any sidecar could hold a stolen root in place.
+    pub retire_now: Option<Thumbprint>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,6 +63,8 @@ pub enum RootStep {
     Sign,
     /// Trust no root but the one in force.
     RetireOthers,
+    /// Trust this one no longer, whoever still uses it.
+    Retire(Thumbprint),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,6 +81,12 @@ pub struct RootPlan {
     pub distrustful: Vec<String>,
     /// Who still shows a certificate below an old root.
     pub behind: Vec<String>,
+    /// The root that stays for them.
+    pub kept: Option<Thumbprint>,
+    /// A root is to be retired now, and it is not that one.
+    pub another_named: bool,
+    /// Who is not waited for in this step, because the root is to be retired now.
+    pub without: Vec<String>,
     /// When the root in force will be replaced.
     pub next: Option<Timestamp>,
 }
@@ -90,6 +100,9 @@ pub fn root_plan(view: &RootView, intermediate_validity: Duration, now: Timestam
         repaired: None,
         distrustful: Vec::new(),
         behind: Vec::new(),
+        kept: None,
+        another_named: false,
+        without: Vec::new(),
         next: None,
     };
     let target = target(view, &mut plan, intermediate_validity, now);
@@ -170,10 +183,14 @@ fn hand_over(view: &RootView, target: &Stored, plan: &mut RootPlan, now: Timesta
         let step = if view.trusted.contains_key(new) { RootStep::Sign } else { RootStep::Trust };
         return plan.step = Some(step);
     };
+    let in_force = &signing.root.thumbprint;
+    if let Some(root) = retired_now(view, new, in_force) {
+        plan.without = names(view, |party| party.presents.as_ref().is_none_or(|shown| shown == root));
+        return plan.step = Some(RootStep::Retire(root.clone()));
+    }
     // The one that lasts longest: as long as somebody may show a certificate below any of them, all stay.
     let others = view.trusted.iter().filter(|(trusted, _)| *trusted != new).max_by_key(|(_, end)| **end);
     let others = others.map(|(trusted, _)| trusted);
-    let in_force = &signing.root.thumbprint;
     let Some(old) = (if in_force == new { others } else { Some(in_force) }) else {
         return plan.step = (!view.trusted.contains_key(new)).then_some(RootStep::Trust);
     };
@@ -187,12 +204,37 @@ fn hand_over(view: &RootView, target: &Stored, plan: &mut RootPlan, now: Timesta
     };
     match handover.next_for_root() {
         Step::Publish => plan.step = Some(RootStep::Trust),
-        Step::AwaitTrust(names) => plan.distrustful = names,
+        // `old` signs: it can go only when the new one does.
+        Step::AwaitTrust(names) if view.retire_now.as_ref() == Some(old) => {
+            (plan.without, plan.step) = (names, Some(RootStep::Sign));
+        }
+        Step::AwaitTrust(names) => {
+            plan.distrustful = names;
+            keep(view, old, plan);
+        }
         Step::SignWithNew => plan.step = Some(RootStep::Sign),
-        Step::AwaitUse(names) => plan.behind = names,
+        Step::AwaitUse(names) => {
+            plan.behind = names;
+            keep(view, old, plan);
+        }
         Step::RetireOld => plan.step = Some(RootStep::RetireOthers),
         Step::Done => {}
     }
+}
+
+fn keep(view: &RootView, old: &Thumbprint, plan: &mut RootPlan) {
+    plan.kept = Some(old.clone());
+    plan.another_named = view.retire_now.is_some();
+}
+
+/// The root that goes at once: neither the one in force nor the one that is wanted, whatever an administrator wrote.
+fn retired_now<'a>(view: &'a RootView, wanted: &Thumbprint, in_force: &Thumbprint) -> Option<&'a Thumbprint> {
+    let named = view.retire_now.as_ref().filter(|root| view.trusted.contains_key(*root))?;
+    (named != wanted && named != in_force && view.trusted.contains_key(in_force)).then_some(named)
+}
+
+fn names(view: &RootView, applies: impl Fn(&Party) -> bool) -> Vec<String> {
+    view.parties.iter().filter(|party| applies(party)).map(|party| party.name.clone()).collect()
 }
 
 fn next(view: &RootView, intermediate_validity: Duration, now: Timestamp) -> Option<Timestamp> {

@@ -42,6 +42,7 @@ fn settled() -> RootView {
         signing: signing("a", Source::Operator, "root"),
         trusted: BTreeMap::from([(print("a"), at(TEN_YEARS))]),
         parties: Vec::new(),
+        retire_now: None,
     }
 }
 
@@ -150,6 +151,106 @@ fn an_expired_root_does_not_take_another_one_with_it_that_is_still_shown() {
     assert_eq!(plan(&view, 2 * DAY).step, Some(RootStep::RetireOthers));
 }
 
+/// From root a to root b, with a sidecar that never follows.
+fn held_in_place() -> RootView {
+    RootView { wanted: wanted("b", Source::Own), parties: vec![party(0)], ..settled() }
+}
+
+/// Takes steps until there are none left, or somebody is waited for.
+fn settle(view: &mut RootView, now: i64) -> RootPlan {
+    for _ in 0..8 {
+        if let Some(step) = plan(view, now).step {
+            perform(view, &step);
+        }
+    }
+    let end = plan(view, now);
+    assert!(end.step.is_none(), "it does not settle: {view:?}");
+    end
+}
+
+fn trusted(view: &RootView) -> Vec<&str> {
+    view.trusted.keys().map(Thumbprint::as_str).collect()
+}
+
+#[test]
+fn no_sidecar_can_hold_a_root_in_place_that_an_administrator_retires() {
+    let mut view = held_in_place();
+    let years = TEN_YEARS - DAY;
+    assert_eq!(settle(&mut view, years).distrustful, ["poc-0"], "it waits as long as the root lasts");
+    view.retire_now = Some(print("a"));
+    let sign = plan(&view, years);
+    assert_eq!((sign.step.clone(), sign.without), (Some(RootStep::Sign), vec!["poc-0".to_owned()]));
+    perform(&mut view, &RootStep::Sign);
+    let retire = plan(&view, years);
+    assert_eq!((retire.step, retire.without), (Some(RootStep::Retire(print("a"))), vec!["poc-0".to_owned()]));
+    let end = settle(&mut view, years);
+    assert_eq!((trusted(&view), end.distrustful.len() + end.behind.len()), (vec!["b"], 0));
+}
+
+#[test]
+fn one_that_trusts_the_new_root_and_never_shows_it_holds_nothing_in_place_either() {
+    let mut view = held_in_place();
+    view.parties[0].trusts = Some(BTreeSet::from([print("a"), print("b")]));
+    assert_eq!(settle(&mut view, 0).behind, ["poc-0"]);
+    view.retire_now = Some(print("a"));
+    settle(&mut view, 0);
+    assert_eq!(trusted(&view), ["b"]);
+}
+
+#[test]
+fn an_override_is_for_its_root_and_never_fires_for_a_later_one() {
+    let mut view = RootView { retire_now: Some(print("a")), ..held_in_place() };
+    settle(&mut view, 0);
+    // The annotation is still there when the root changes again.
+    let next = Wanted { source: Source::Own, root: Found::Whole(stored("c", 0)) };
+    view = RootView { wanted: next, ..view };
+    for now in [0, DAY, TEN_YEARS - DAY] {
+        let waiting = settle(&mut view, now);
+        assert_eq!((waiting.distrustful, waiting.kept), (vec!["poc-0".to_owned()], Some(print("b"))));
+        assert!(waiting.another_named && trusted(&view) == ["b", "c"]);
+    }
+}
+
+#[test]
+fn only_the_root_that_is_named_goes_and_others_are_waited_for() {
+    let mut view = RootView { wanted: wanted("c", Source::Own), parties: vec![party(0)], ..settled() };
+    view.signing = signing("c", Source::Own, "root");
+    view.trusted = ["0", "a", "c"].map(|name| (print(name), at(TEN_YEARS))).into();
+    view.retire_now = Some(print("0"));
+    assert_eq!(plan(&view, 0).step, Some(RootStep::Retire(print("0"))));
+    assert_eq!((settle(&mut view, 0).behind, trusted(&view)), (vec!["poc-0".to_owned()], vec!["a", "c"]));
+}
+
+#[test]
+fn neither_the_only_root_nor_the_wanted_one_can_be_retired() {
+    let mut view = RootView { retire_now: Some(print("a")), ..settled() };
+    assert_eq!((settle(&mut view, 0).step, trusted(&view)), (None, vec!["a"]));
+    let mut view = RootView { retire_now: Some(print("b")), ..held_in_place() };
+    assert_eq!((settle(&mut view, 0).distrustful, trusted(&view)), (vec!["poc-0".to_owned()], vec!["a", "b"]));
+}
+
+#[test]
+fn who_is_waited_for_and_how_to_go_on_without_them_is_in_the_status() {
+    let mut view = held_in_place();
+    let said = |view: &RootView, plan: &RootPlan| {
+        let signing = view.signing.as_ref();
+        let report = AuthorityReport { generation: Some(1), plan, signing, trusted: Vec::new(), failure: None };
+        let status = authority_status(&report, &ValkeyCAStatus::default(), at(0));
+        let rotating =
+            status.conditions.iter().find(|condition| condition.type_ == "Rotating").unwrap().message.clone();
+        [rotating, status.plan.unwrap()]
+    };
+    let trust = settle(&mut view, 0);
+    let texts = said(&view, &trust);
+    assert!(texts.iter().all(|text| text.contains("poc-0") && text.ends_with("valkey.io/retire-now=a")), "{texts:?}");
+    view.parties[0].trusts = Some(BTreeSet::from([print("a"), print("b")]));
+    view.retire_now = Some(print("b"));
+    let usage = settle(&mut view, 0);
+    for text in said(&view, &usage) {
+        assert!(text.contains("poc-0") && text.contains("valkey.io/retire-now=a, which names another"), "{text}");
+    }
+}
+
 fn perform(view: &mut RootView, step: &RootStep) {
     match (step, &view.wanted.root, &view.signing) {
         (RootStep::Trust, Found::Whole(root), _) => {
@@ -163,6 +264,7 @@ fn perform(view: &mut RootView, step: &RootStep) {
             let keep = signing.root.thumbprint.clone();
             view.trusted.retain(|root, _| *root == keep);
         }
+        (RootStep::Retire(gone), ..) => drop(view.trusted.remove(gone)),
         _ => {}
     }
 }
@@ -173,6 +275,28 @@ fn all_believe(view: &RootView) -> bool {
 }
 
 proptest! {
+    /// Whatever is named, and whenever: the root in force and the wanted one, once published, stay trusted.
+    #[test]
+    fn an_override_never_takes_away_the_root_in_force_or_the_one_that_is_wanted(
+        moves in prop::collection::vec((0_usize..5, 0_u8..4), 0..120),
+    ) {
+        let mut view = RootView { parties: vec![party(0)], ..settled() };
+        let names = ["a", "b", "c", "d", "e"];
+        for (number, action) in moves {
+            match action {
+                0 => view.wanted = wanted(names[number], Source::Own),
+                1 => view.retire_now = Some(print(names[number])),
+                _ => if let Some(step) = plan(&view, 0).step {
+                    let target = view.wanted.root.whole().unwrap().thumbprint.clone();
+                    let published = view.trusted.contains_key(&target);
+                    perform(&mut view, &step);
+                    prop_assert!(view.trusted.contains_key(&view.signing.clone().unwrap().root.thumbprint), "{view:?}");
+                    prop_assert!(!published || view.trusted.contains_key(&target), "{view:?}");
+                },
+            }
+        }
+    }
+
     /// The user changes the root as often as he likes, parties switch when they like: nobody ever stops believing anybody, and
     /// when the changes end so does the hand-over, with one root left.
     #[test]

@@ -25,6 +25,8 @@ pub const WRITTEN_AT: &str = "valkey.io/written-at";
 pub const CAME_FROM: &str = "valkey.io/came-from";
 /// On the Secret with the signing root: who made it, as in the status of the ValkeyCA.
 pub const SOURCE: &str = "valkey.io/authority-source";
+/// On the ValkeyCA, by an administrator: the thumbprint of the one root that goes without waiting for anybody.
+pub const RETIRE_NOW: &str = "valkey.io/retire-now";
 
 pub fn bundle(cluster: &str) -> String {
     format!("{cluster}-cert-bundle")

@@ -9,10 +9,10 @@ use certificates::{AuthorityReport, RootPlan, RootView, authority_status, root_p
 use futures::{Stream, StreamExt};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::Api;
 use kube::runtime::watcher::Event;
 use kube::runtime::{WatchStreamExt, watcher as watch};
-use pki::{Bundle, Party};
+use kube::{Api, ResourceExt};
+use pki::{Bundle, Party, Thumbprint};
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -23,6 +23,8 @@ const QUIET: Duration = Duration::from_secs(10);
 const UNDER_WAY: Duration = Duration::from_secs(2);
 /// A change of root takes fewer steps than this; each is looked at anew.
 const STEPS: usize = 8;
+/// How many the log names of those who are not waited for.
+const NAMED: usize = 20;
 
 impl Identities {
     /// Runs until dropped. `scopes` are the namespaces of the clusters; None stands for all.
@@ -94,9 +96,14 @@ impl Identities {
             let reading = self.read_root(authority, now).await?;
             self.put_stored_in_force(&reading);
             let parties = self.parties_of(&reading, authority, scopes).await?;
-            let mut plan = root_plan(&view(&reading, &parties)?, INTERMEDIATE_VALIDITY, now);
+            let view = view(&reading, &parties, retire_now(authority))?;
+            let mut plan = root_plan(&view, INTERMEDIATE_VALIDITY, now);
             repaired = plan.repaired.take().or(repaired);
             let Some(step) = &plan.step else { return Ok((reading, RootPlan { repaired, ..plan }, parties)) };
+            if !plan.without.is_empty() {
+                let (count, names) = (plan.without.len(), api::text::listed(&plan.without, NAMED));
+                tracing::warn!(count, names, ?step, "not waiting for them: their root is to be retired now");
+            }
             self.act_on_root(step, &reading, authority, now).await?;
         }
         Err(Error::Issue("the root does not settle: somebody else changes its Secrets".to_owned()))
@@ -183,7 +190,14 @@ impl Identities {
     }
 }
 
-fn view(reading: &RootReading, parties: &[Party]) -> Result<RootView, Error> {
+/// Which root an administrator wants gone: its thumbprint, also as openssl prints it. The whole of it, so that it means no other root,
+/// now or later.
+fn retire_now(authority: &ValkeyCA) -> Option<Thumbprint> {
+    let text = authority.annotations().get(names::RETIRE_NOW)?;
+    Some(Thumbprint::recorded(&text.trim().replace(':', "")))
+}
+
+fn view(reading: &RootReading, parties: &[Party], retire_now: Option<Thumbprint>) -> Result<RootView, Error> {
     let listed = reading.trusted.listed().map_err(Error::issue)?;
     Ok(RootView {
         secret: reading.secret.clone(),
@@ -191,6 +205,7 @@ fn view(reading: &RootReading, parties: &[Party]) -> Result<RootView, Error> {
         signing: reading.signing.as_ref().map(|root| root.signing()),
         trusted: listed.into_iter().map(|(thumbprint, end, _)| (thumbprint, end)).collect::<BTreeMap<_, _>>(),
         parties: parties.to_vec(),
+        retire_now,
     })
 }
 

@@ -30,6 +30,23 @@ fn reading(signing: &Authority, signing_is_stored: bool, trusted: Bundle) -> Roo
     }
 }
 
+#[test]
+fn the_root_to_retire_is_told_by_its_whole_thumbprint_also_as_openssl_prints_it() {
+    let noted = |text: &str| {
+        let metadata = serde_json::json!({ "name": names::ROOT, "annotations": { names::RETIRE_NOW: text } });
+        let spec = serde_json::json!({ "secretType": "Secret", "caCertSecretRef": "root", "validForDays": 1 });
+        serde_json::from_value::<ValkeyCA>(serde_json::json!({ "metadata": metadata, "spec": spec })).unwrap()
+    };
+    let thumbprint = authority().thumbprint();
+    let hex = thumbprint.as_str();
+    let pairs = hex.as_bytes().chunks(2).map(|pair| String::from_utf8_lossy(pair).to_uppercase());
+    let printed: Vec<_> = pairs.collect();
+    assert_eq!(retire_now(&noted(hex)), Some(thumbprint.clone()));
+    assert_eq!(retire_now(&noted(&printed.join(":"))), Some(thumbprint.clone()));
+    assert_ne!(retire_now(&noted(&hex.chars().take(8).collect::<String>())), Some(thumbprint.clone()));
+    assert_eq!(retire_now(&ValkeyCA { metadata: Default::default(), ..noted(hex) }), None);
+}
+
 #[tokio::test]
 async fn a_stored_root_is_in_force_before_any_step_and_only_if_it_is_trusted() {
     let (identities, root) = (identities(), authority());

@@ -52,6 +52,7 @@ impl Identities {
             (RootStep::RetireOthers, _, Some(root)) => {
                 self.write_trusted(&reading.trusted.only(&root.authority.thumbprint()), reading).await
             }
+            (RootStep::Retire(root), ..) => self.write_trusted(&reading.trusted.without(root), reading).await,
             _ => Ok(()),
         }
     }
