@@ -47,7 +47,7 @@ impl Kind for Eager {
         _: Option<&ValkeyClusterStatus>,
         _: Timestamp,
     ) -> Intent<ValkeyClusterStatus> {
-        let key = ChildKey::new(ChildKind::ConfigMap, &object.name_any());
+        let key = ChildKey::new(ChildKind::ConfigMap, object.name_any());
         let manifest = json!({ "metadata": { "name": object.name_any(), "namespace": "test" } });
         Intent {
             steps: vec![Step::Apply(Apply { key, manifest, why: Why::Missing, uid: None, evict: Vec::new() })],
