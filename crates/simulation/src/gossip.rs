@@ -120,6 +120,7 @@ impl World {
         node.current_epoch = node.current_epoch.max(words.current_epoch);
         collide(node, &words);
         claim(node, &words.id, &words.slots, words.config_epoch);
+        follow_the_primary_of_its_primary(node);
         let stale = stale_claims(node, &words);
         if let Some(speaker) = self.node_mut(speaker) {
             for (id, slots, epoch) in stale {
@@ -252,4 +253,13 @@ fn stale_claims(node: &Node, words: &Words) -> Vec<(NodeId, topology::SlotSet, u
         claims.push((node.id.clone(), node.slots.clone(), node.config_epoch));
     }
     claims
+}
+
+/// A replica of a replica follows that one's primary, as Valkey has it ("I'm a sub-replica!").
+fn follow_the_primary_of_its_primary(node: &mut Node) {
+    let primary = node.primary.as_ref().filter(|_| node.role == Role::Replica).and_then(|id| node.peers.get(id));
+    let next = primary.filter(|peer| peer.role == Role::Replica).and_then(|peer| peer.primary.clone());
+    if let Some(next) = next.filter(|id| *id != node.id && node.peers.contains_key(id)) {
+        node.become_replica_of(&next);
+    }
 }

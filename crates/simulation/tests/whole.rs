@@ -298,3 +298,20 @@ fn a_node_on_record_is_not_forgotten_because_its_pod_is_not_wanted_any_more() {
     ];
     survives(&setup, 56_203_332_067_272_893, false, &events).unwrap();
 }
+
+/// It was told to follow a primary that is a replica itself by then.
+#[test]
+fn a_replica_of_a_replica_ends_up_with_the_primary() {
+    let setup = Setup { replicas: 1, persistent: false, saves: false, kubernetes_nodes: 3, ..Setup::default() };
+    let events = [
+        Event::Wait(8_400),
+        Event::Ask(4, 1),
+        Event::KillOperator,
+        Event::KillOperator,
+        Event::Write(0),
+        Event::Ask(4, 2),
+        Event::CutNode(0, 11_250),
+        Event::Kill(5),
+    ];
+    survives(&setup, 13_943_285_196_188_031_143, true, &events).unwrap();
+}
