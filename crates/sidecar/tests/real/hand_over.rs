@@ -351,8 +351,8 @@ async fn a_hand_over_that_cannot_be_won_is_not_begun() {
     }
     let answer = cluster.pod.get("/valkey/pre-stop");
     assert_ne!(answer.json()["outcome"], "handed-over", "{}", answer.body);
-    let log = cluster.pod.server.as_ref().unwrap().log();
-    assert!(!log.contains(BEGUN), "{log}");
+    let logs = [cluster.pod.server.as_ref().unwrap(), &cluster.others[0], &cluster.others[1]].map(TestServer::log);
+    assert!(!logs[0].contains(BEGUN), "{}\n{}\n{}", answer.body, cluster.pod.log(), logs.join("\n"));
 }
 
 #[tokio::test]
