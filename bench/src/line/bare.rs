@@ -111,7 +111,7 @@ async fn hold(acceptor: TlsAcceptor, stream: TcpStream) {
 
 /// Memory of a process that holds `count` bare connections, in KiB.
 pub async fn floor(count: usize, operator: &Files, sidecar: &Files) -> Result<u64> {
-    let orders = Orders { files: operator.clone(), address: "127.0.0.1:0".into() };
+    let orders = Orders { files: operator.clone(), address: "127.0.0.1:0".into(), per_address: false };
     let mut server = Part::start("bare", &orders)?;
     let address = server.hear()?;
     let connector = connector(sidecar)?;
@@ -124,7 +124,7 @@ pub async fn floor(count: usize, operator: &Files, sidecar: &Files) -> Result<u6
     server.resident_kib()
 }
 
-fn connector(sidecar: &Files) -> Result<TlsConnector> {
+pub fn connector(sidecar: &Files) -> Result<TlsConnector> {
     let (chain, key, roots) = read(sidecar)?;
     let provider = Arc::new(ring::default_provider());
     let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider.clone()).build()?;
@@ -134,5 +134,6 @@ fn connector(sidecar: &Files) -> Result<TlsConnector> {
         .with_custom_certificate_verifier(Arc::new(AnyName(verifier)))
         .with_client_auth_cert(chain, key)?;
     config.resumption = Resumption::disabled();
+    config.alpn_protocols = vec![b"h2".to_vec()];
     Ok(TlsConnector::from(Arc::new(config)))
 }

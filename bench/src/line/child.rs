@@ -17,6 +17,8 @@ pub struct Orders {
     pub files: Files,
     /// Where to listen, or whom to dial.
     pub address: String,
+    /// What one address may take is as it ships; otherwise all sidecars may come from one.
+    pub per_address: bool,
 }
 
 /// What the operator's process counted since it was last asked.

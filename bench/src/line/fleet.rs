@@ -21,16 +21,20 @@ struct Simulated {
     pod: String,
 }
 
+pub fn sender(cluster: &str, pod: &str) -> Sender {
+    Sender {
+        namespace: NAMESPACE.into(),
+        cluster: cluster.into(),
+        cluster_uid: format!("uid-{cluster}"),
+        pod: pod.into(),
+        pod_uid: format!("uid-{pod}"),
+        sidecar_version: "0.1.0".into(),
+    }
+}
+
 impl Node for Simulated {
     fn sender(&self) -> Sender {
-        Sender {
-            namespace: NAMESPACE.into(),
-            cluster: self.cluster.clone(),
-            cluster_uid: format!("uid-{}", self.cluster),
-            pod: self.pod.clone(),
-            pod_uid: format!("uid-{}", self.pod),
-            sidecar_version: "0.1.0".into(),
-        }
+        sender(&self.cluster, &self.pod)
     }
 
     async fn token(&self) -> io::Result<Zeroizing<String>> {

@@ -1,4 +1,5 @@
-//! The line at size: thousands of simulated sidecars over real mutual TLS on loopback against one operator process.
+//! The line at size: thousands of simulated sidecars over real mutual TLS on loopback against one operator process, and then two
+//! hostile tenants beside them.
 //! The fleet lives in this process; the operator, the floor and the single sidecar are children, so that memory and
 //! processor time are theirs alone.
 
@@ -6,6 +7,7 @@ mod bare;
 mod certificates;
 mod child;
 mod fleet;
+mod hostile;
 mod numbers;
 mod process;
 mod run;
@@ -34,6 +36,9 @@ pub struct Arguments {
     /// How often they are changed: memory must not grow with it
     #[arg(long, default_value_t = 3)]
     rotations: usize,
+    /// Only what hostile tenants do to the others
+    #[arg(long)]
+    only_hostile: bool,
     #[command(subcommand)]
     part: Option<Part>,
 }
@@ -47,6 +52,8 @@ enum Part {
     Bare,
     #[command(hide = true)]
     Sidecar,
+    #[command(hide = true)]
+    Hostile,
 }
 
 // Each connection has a buffer of 16 KiB of which little is ever used. This allocator gives it whole pages of its own; with
@@ -65,6 +72,7 @@ fn main() -> anyhow::Result<()> {
             Some(Part::Serve) => server::serve().await,
             Some(Part::Bare) => bare::serve().await,
             Some(Part::Sidecar) => fleet::one().await,
+            Some(Part::Hostile) => hostile::attack().await,
         }
     })
 }

@@ -5,10 +5,12 @@ use crate::{
     certificates::{Files, Installation},
     child::{Counts, Orders, Part},
     fleet::Fleet,
+    hostile::{self, Tried},
     numbers::percentile,
 };
 use anyhow::{Context, Result, bail};
 use std::{
+    collections::BTreeMap,
     net::TcpListener,
     sync::Arc,
     time::{Duration, Instant},
@@ -36,23 +38,26 @@ pub async fn run(arguments: &Arguments) -> Result<()> {
     let floor = bare::floor(count, &bench.operator, &sidecar).await?;
     line("floor: memory for bare TLS connections", &mib(floor), "");
     let address = free_address()?;
-    let mut server = bench.operator(&address)?;
+    let mut server = bench.operator(&address, false)?;
     server.hear()?;
     let empty = server.resident_kib()?;
     line("operator's memory with nobody connected", &mib(empty), "");
     bench.connect_all(&address).await?;
+    if arguments.only_hostile {
+        return bench.beside_hostile_tenants(server, &address).await;
+    }
     bench.steady_state(&mut server, floor, empty).await?;
     for _ in 0..arguments.rotations {
         bench.rotate(&mut server).await?;
     }
     server = bench.restart(server, &address).await?;
     bench.one_sidecar(&address).await?;
-    server.kill()
+    bench.beside_hostile_tenants(server, &address).await
 }
 
 impl Bench<'_> {
-    fn operator(&self, address: &str) -> Result<Part> {
-        Part::start("serve", &Orders { files: self.operator.clone(), address: address.to_owned() })
+    fn operator(&self, address: &str, per_address: bool) -> Result<Part> {
+        Part::start("serve", &Orders { files: self.operator.clone(), address: address.to_owned(), per_address })
     }
 
     async fn connect_all(&mut self, address: &str) -> Result<()> {
@@ -135,7 +140,7 @@ impl Bench<'_> {
     async fn restart(&self, server: Part, address: &str) -> Result<Part> {
         server.kill()?;
         self.until("all to notice", |fleet| fleet.connected() == 0).await?;
-        let mut server = self.operator(address)?;
+        let mut server = self.operator(address, false)?;
         server.hear()?;
         let (began, before) = (Instant::now(), server.processor_time()?);
         self.all_connected().await?;
@@ -147,8 +152,50 @@ impl Bench<'_> {
         Ok(server)
     }
 
+    /// A new operator with the limits that ship, but for the one address the whole fleet has.
+    async fn beside_hostile_tenants(&self, server: Part, address: &str) -> Result<()> {
+        server.kill()?;
+        self.until("all to notice", |fleet| fleet.connected() == 0).await?;
+        let mut server = self.operator(address, true)?;
+        server.hear()?;
+        self.all_connected().await?;
+        sleep(Duration::from_secs(self.arguments.settle_seconds)).await;
+        let quiet = self.heartbeats("before the hostile tenants", &mut server).await?;
+        let files = self.installation.cluster(hostile::CLUSTER)?;
+        let mut hostile = Part::start("hostile", &Orders { files, address: address.to_owned(), per_address: true })?;
+        hostile.hear()?;
+        // Until then heartbeats tell of the time before.
+        sleep(Duration::from_secs(self.arguments.settle_seconds)).await;
+        let _: (Counts, Tried) = (server.ask()?, hostile.ask()?);
+        let before = server.processor_time()?;
+        let refusals = self.heartbeats("beside the hostile tenants", &mut server).await?;
+        let used = server.processor_time()? - before;
+        let tried: Tried = hostile.ask()?;
+        line("  operator's memory", &mib(server.resident_kib()?), "≤ 400 MiB");
+        line("  operator's processor", &percent(used.as_secs_f64() / self.arguments.seconds as f64), "");
+        line("  sidecars connected", &self.fleet.connected().to_string(), &format!("all {}", self.arguments.sidecars));
+        line("  they dialled, and got through", &format!("{}, {}", tried.connections, tried.established), "");
+        line("  they called, and were heard", &format!("{}, {}", tried.calls, tried.accepted), "");
+        println!("  refused meanwhile {refusals:?}; before {quiet:?}");
+        hostile.kill()?;
+        server.kill()
+    }
+
+    async fn heartbeats(&self, when: &str, server: &mut Part) -> Result<BTreeMap<String, usize>> {
+        let _: Counts = server.ask()?;
+        sleep(Duration::from_secs(self.arguments.seconds)).await;
+        let mut counts: Counts = server.ask()?;
+        println!("{when}:");
+        line("  others' heartbeats in that time", &counts.round_trips.len().to_string(), "");
+        let (half, most) = (percentile(&mut counts.round_trips, 50), percentile(&mut counts.round_trips, 99));
+        line("  others' heartbeat there and back, P50", &format!("{half:.1?}"), "");
+        line("  others' heartbeat there and back, P99", &format!("{most:.1?}"), "≤ 10 ms");
+        Ok(counts.refusals)
+    }
+
     async fn one_sidecar(&self, address: &str) -> Result<()> {
-        let orders = Orders { files: self.installation.cluster("one")?, address: address.to_owned() };
+        let files = self.installation.cluster("one")?;
+        let orders = Orders { files, address: address.to_owned(), per_address: false };
         let mut sidecar = Part::start("sidecar", &orders)?;
         sidecar.hear()?;
         let (began, before) = (Instant::now(), sidecar.processor_time()?);

@@ -85,12 +85,10 @@ pub async fn serve() -> Result<()> {
     let leadership = watch::Sender::new(Leadership::Leader { epoch: 1 });
     // All come from one address here.
     let many = 1_000_000;
-    let limits = Limits {
-        connections_per_address: many,
-        handshakes_per_address: many,
-        handshakes_burst_per_address: u32::MAX,
-        ..Limits::default()
-    };
+    let mut limits = Limits { connections_per_address: many, ..Limits::default() };
+    if !orders.per_address {
+        limits = Limits { handshakes_per_address: many, handshakes_burst_per_address: u32::MAX, ..limits };
+    }
     let server = Server::new(ServerParts {
         operator: Arc::new(Answering),
         proof: Arc::new(Tokens),
