@@ -122,9 +122,8 @@ async fn while_nobody_leads_a_sidecar_asks_as_often_at_the_end_as_at_the_beginni
         state.changed().await?;
         pauses.push(before.elapsed());
     }
-    // A busy machine makes single pauses longer; a back-off that grows, all of the last ones.
-    let (first, last) = (pauses[..4].iter().max(), pauses[8..].iter().min());
-    ensure!(last <= first, "{pauses:?}");
+    // Half a second by chance, and more on a busy machine; with a back-off that grows none of these could be below two.
+    ensure!(pauses[6..].iter().any(|pause| *pause < Duration::from_secs(2)), "{pauses:?}");
     other.leadership.send_replace(Leadership::Leader { epoch: 2 });
     until("the leader's heartbeat", || other.beats() == 1).await
 }
