@@ -315,3 +315,19 @@ fn a_replica_of_a_replica_ends_up_with_the_primary() {
     ];
     survives(&setup, 13_943_285_196_188_031_143, true, &events).unwrap();
 }
+
+/// All pods of a cluster without volumes are gone, one of them for good: it ran another node already, which had nothing.
+#[test]
+fn a_cluster_whose_pods_all_went_is_formed_anew_in_fewer_pods() {
+    let setup = Setup { replicas: 0, persistent: false, saves: false, kubernetes_nodes: 3, ..Setup::default() };
+    let events = [
+        Event::KillOperator,
+        Event::Ask(3, 1),
+        Event::Wait(4_300),
+        Event::DeleteStatefulSet { with_pods: true },
+        Event::Ask(3, 0),
+        Event::Kill(2),
+        Event::CutNode(0, 1_750),
+    ];
+    survives(&setup, 0, false, &events).unwrap();
+}

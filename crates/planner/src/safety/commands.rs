@@ -2,8 +2,8 @@
 
 use super::Violation;
 use crate::nodes::{
-    Action, Boot, FailoverMode, Following, NodeFacts, NodeObservation, Outcome, Peer, PodCommand, PodObservation,
-    Start, Target, Valkey,
+    Action, Boot, FailoverMode, Following, NodeFacts, NodeObservation, NodeState, Outcome, Peer, PodCommand,
+    PodObservation, ShardNode, Start, Target, Valkey,
 };
 use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeSet;
@@ -56,7 +56,7 @@ fn check(command: &PodCommand, target: &Target, seen: &NodeObservation) -> Verdi
     match &command.action {
         Action::Probe | Action::ReadView => Ok(()),
         Action::Meet(peers) => peers.iter().try_for_each(|peer| meet(pod, peer, seen)),
-        Action::AddSlots(slots) => ensure(!pod.terminating, ENDING).and_then(|()| add_slots(pod, slots, seen)),
+        Action::AddSlots(slots) => ensure(!pod.terminating, ENDING).and_then(|()| add_slots(pod, slots, target, seen)),
         Action::SetConfigEpoch(_) => {
             ensure(answers(pod).is_some_and(|facts| facts.role == Role::Primary), "it is no primary")
         }
@@ -199,10 +199,10 @@ fn no_slot_has_two(seen: &NodeObservation) -> bool {
     own == claimed(seen).count()
 }
 
-fn add_slots(pod: &PodObservation, slots: &SlotSet, seen: &NodeObservation) -> Verdict {
+fn add_slots(pod: &PodObservation, slots: &SlotSet, target: &Target, seen: &NodeObservation) -> Verdict {
     let facts = answers(pod).ok_or("it does not answer")?;
     ensure(facts.role == Role::Primary, "it is a replica")?;
-    ensure(everybody_answers(seen), "not every node is heard: the slots may have an owner with data")?;
+    ensure(everybody_answers(target, seen), "not every node is heard: the slots may have an owner with data")?;
     let own = pod.view.as_ref().and_then(NodeView::myself).map(|node| node.slots.clone()).unwrap_or_default();
     ensure(!claimed(seen).difference(&own).overlaps(slots), "another node says they are its own")?;
     let current = |id: &NodeId| *id != facts.node_id && answering(seen).any(|(_, other)| other.node_id == *id);
@@ -219,11 +219,13 @@ fn has_copy(facts: &NodeFacts, slots: &SlotSet, seen: &NodeObservation) -> bool 
     primary.is_some_and(|id| gone(id) && attributed(id, seen).overlaps(slots))
 }
 
-/// Every pod there is and every pod on record.
-fn everybody_answers(seen: &NodeObservation) -> bool {
+/// Every pod there is and every pod on record, but one that ran another node already and is gone: without a volume nothing of it is left.
+fn everybody_answers(target: &Target, seen: &NodeObservation) -> bool {
     let heard: BTreeSet<_> = answering(seen).map(|(pod, _)| &pod.name).collect();
-    let mut recorded = seen.recorded.iter().flat_map(|shard| &shard.nodes).map(|node| &node.pod);
-    heard.len() == seen.pods.len() && recorded.all(|pod| heard.contains(pod))
+    let is_there = |name: &PodName| seen.pods.iter().any(|pod| pod.name == *name);
+    let ended = |node: &ShardNode| !target.persistent && node.state == NodeState::Lost && !is_there(&node.pod);
+    let mut recorded = seen.recorded.iter().flat_map(|shard| &shard.nodes);
+    heard.len() == seen.pods.len() && recorded.all(|node| heard.contains(&node.pod) || ended(node))
 }
 
 fn replicate(pod: &PodObservation, id: &NodeId, seen: &NodeObservation) -> Verdict {

@@ -206,6 +206,25 @@ fn slots_are_not_given_away_while_an_owner_may_live() {
 }
 
 #[test]
+fn slots_are_given_away_without_a_pod_on_record_only_when_nothing_of_it_is_left() {
+    let on_record = |state| {
+        let node = ShardNode { pod: "p-5".into(), pod_uid: None, node_id: "5".into(), role: Role::Primary, state };
+        Shard { id: "shard-0".into(), slots: "0-9".parse().unwrap(), replication_id: None, nodes: vec![node] }
+    };
+    let verdict = |state, persistent| {
+        let command = PodCommand { pod: "p-1".into(), pod_uid: "uid-1".into(), action: slots("0-9") };
+        let seen = NodeObservation {
+            pods: vec![primary(1, 0, "")],
+            recorded: vec![on_record(state)],
+            ..NodeObservation::default()
+        };
+        check_commands(&[command], &Target { persistent, ..target() }, &seen).is_ok()
+    };
+    assert!(verdict(NodeState::Lost, false), "its pod ran another node, and had no volume");
+    assert!(!verdict(NodeState::Lost, true) && !verdict(NodeState::Unknown, false) && !verdict(NodeState::Down, false));
+}
+
+#[test]
 fn a_node_with_slots_or_the_only_copy_of_data_is_not_made_a_replica() {
     let pods = |first: PodObservation| vec![first, primary(2, 0, "0-9")];
     let follow = || Action::Replicate("2".into());
