@@ -79,7 +79,12 @@ pub mod probe {
     pub const STARTUP: &str = "/valkey/startup";
     pub const LIVENESS: &str = "/valkey/liveness";
     pub const READINESS: &str = "/valkey/readiness";
-    pub const PRE_STOP: &str = "/valkey/pre-stop";
+    /// The cluster's UID follows.
+    pub const PRE_STOP: &str = "/valkey/pre-stop/";
+
+    pub fn pre_stop(cluster_uid: &str) -> String {
+        format!("{PRE_STOP}{cluster_uid}")
+    }
 }
 
 pub mod directory {

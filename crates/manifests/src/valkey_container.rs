@@ -21,7 +21,7 @@ pub fn container(cluster: &ValidatedCluster) -> Container {
         startup_probe: Some(probe::sidecar_answers(path::STARTUP, pace(1, 3, 3600))),
         liveness_probe: Some(liveness()),
         readiness_probe: Some(probe::sidecar_answers(path::READINESS, pace(2, 3, 3))),
-        lifecycle: Some(hand_over_before_the_end()),
+        lifecycle: Some(hand_over_before_the_end(cluster)),
         volume_mounts: Some(volumes::shared_mounts()),
         security_context: Some(security::container()),
         ..Container::default()
@@ -37,9 +37,10 @@ fn pace(period_seconds: i32, timeout_seconds: i32, failure_threshold: i32) -> Pa
     Pace { period_seconds, timeout_seconds, failure_threshold }
 }
 
-fn hand_over_before_the_end() -> Lifecycle {
-    let ask_sidecar =
-        LifecycleHandler { http_get: Some(probe::get(path::PRE_STOP, port::HEALTH)), ..Default::default() };
+/// With the cluster's UID, which nobody knows who may not read the cluster: another tenant's probe could ask this port as well.
+fn hand_over_before_the_end(cluster: &ValidatedCluster) -> Lifecycle {
+    let path = path::pre_stop(&cluster.uid);
+    let ask_sidecar = LifecycleHandler { http_get: Some(probe::get(&path, port::HEALTH)), ..Default::default() };
     Lifecycle { pre_stop: Some(ask_sidecar), ..Lifecycle::default() }
 }
 

@@ -82,7 +82,8 @@ async fn settled_and_quiet(cluster: &Cluster<'_>, operator: &OwnOperator) -> Res
 /// All objects of the cluster without what differs from life to life.
 async fn objects(cluster: &Cluster<'_>) -> Result<Value> {
     let listed = cluster.test.kubectl(&["get", KINDS, "-l", &cluster.selector(), "-o", "json"]).await?.success()?;
-    let mut listed: Value = serde_json::from_str(&listed)?;
+    let uid = cluster.get().await?.metadata.uid.context("the cluster has a UID")?;
+    let mut listed: Value = serde_json::from_str(&listed.replace(&uid, "its-uid"))?;
     for item in listed["items"].as_array_mut().context("a list")? {
         let item = item.as_object_mut().context("an object")?;
         item.remove("status");
@@ -90,7 +91,6 @@ async fn objects(cluster: &Cluster<'_>) -> Result<Value> {
         for key in ["uid", "resourceVersion", "creationTimestamp", "generation", "managedFields"] {
             metadata.remove(key);
         }
-        metadata["ownerReferences"][0]["uid"] = Value::Null;
         // Addresses are given out anew.
         if let Some(spec) = item.get_mut("spec").and_then(Value::as_object_mut) {
             spec.remove("clusterIP");
@@ -104,13 +104,12 @@ async fn objects(cluster: &Cluster<'_>) -> Result<Value> {
     Ok(listed["items"].take())
 }
 
-/// Takes out of the settings which cluster and which operator they are for: both are other ones each time.
+/// Takes out of the settings which operator they are for: it is another one each time.
 fn same_for_all(item: &mut Map<String, Value>) {
     let Some(text) = item.get_mut("data").and_then(|data| data.get_mut("settings.json")) else { return };
     let settings = text.as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
     if let Some(mut settings) = settings {
         let map = settings.as_object_mut().expect("settings.json is an object");
-        map.remove("clusterUid");
         map.remove("line");
         *text = settings;
     }

@@ -15,6 +15,8 @@ use std::{sync::Arc, time::Duration};
 /// The volume is asked for metrics' sake only: a slow one must not make them late.
 const DISK_DEADLINE: Duration = Duration::from_millis(200);
 
+const KNOWN: &str = "known paths: /healthz /valkey/startup /valkey/liveness /valkey/readiness /valkey/pre-stop/<cluster UID> /metrics /status\n";
+
 #[derive(Clone)]
 pub struct Routes {
     pub arguments: Arc<RunArguments>,
@@ -29,14 +31,22 @@ impl Routes {
             probe::STARTUP => self.probe("startup", Kind::is_to_be_left_alone).await,
             probe::LIVENESS => self.probe("liveness", Kind::is_to_be_left_alone).await,
             probe::READINESS => self.probe("readiness", Kind::is_ready).await,
-            probe::PRE_STOP => self.pre_stop().await,
             "/metrics" => self.metrics().await,
             "/status" => Response::json(200, &*self.shared.lock()),
-            _ => Response::text(
-                404,
-                "known paths: /healthz /valkey/startup /valkey/liveness /valkey/readiness /valkey/pre-stop /metrics /status\n",
-            ),
+            other => match other.strip_prefix(probe::PRE_STOP) {
+                Some(cluster_uid) if self.is_of(cluster_uid) => self.pre_stop().await,
+                Some(_) => Response::text(403, "a stop is announced with the UID of this pod's cluster\n"),
+                None => Response::text(404, KNOWN),
+            },
         }
+    }
+
+    /// The port is open to all who can reach it, and the kubelet asks it for anybody who names it in a probe. Without settings yet there
+    /// is nothing to hand over.
+    fn is_of(&self, cluster_uid: &str) -> bool {
+        let settings = self.shared.settings();
+        let own = settings.borrow().as_ref().and_then(|settings| settings.cluster_uid.clone());
+        own.is_none_or(|own| own == cluster_uid)
     }
 
     fn own_health(&self) -> Response {

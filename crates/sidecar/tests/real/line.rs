@@ -169,6 +169,17 @@ fn a_command_is_answered_and_a_replayed_one_of_a_former_leader_refused() {
     assert_eq!((refused.reason(), refused.highest_epoch), (contract::RefusedReason::StaleEpoch, 5));
 }
 
+/// Whoever can have a probe made to any address could ask otherwise.
+#[test]
+fn nobody_who_does_not_know_the_cluster_makes_a_pod_announce_its_stop() {
+    let pair = Pair::connected(ServerVersion::V9_1);
+    for path in ["/valkey/pre-stop/", "/valkey/pre-stop/00000000-0000-0000-0000-000000000000"] {
+        assert_eq!(pair.pod.get(path).status, 403, "{path}");
+    }
+    assert!(!pair.pod.log().contains("asked to hand over"), "{}", pair.pod.log());
+    assert_eq!(pair.pod.get("/valkey/pre-stop").status, 200);
+}
+
 #[test]
 fn the_pods_end_is_reported_before_valkey_is_asked_to_stop() {
     let pair = Pair::connected(ServerVersion::V8_1);

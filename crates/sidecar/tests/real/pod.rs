@@ -197,6 +197,8 @@ impl Drop for Pod {
 
 /// From the sidecar at this port.
 pub fn get(health: u16, path: &str) -> Option<Answer> {
+    // As the kubelet asks.
+    let path = if path == "/valkey/pre-stop" { format!("{path}/{CLUSTER_UID}") } else { path.to_owned() };
     let mut stream = TcpStream::connect(("127.0.0.1", health)).ok()?;
     stream.set_read_timeout(Some(DEADLINE)).ok()?;
     write!(stream, "GET {path} HTTP/1.1\r\nHost: pod\r\n\r\n").ok()?;
