@@ -155,7 +155,8 @@ fn linker_flags(part: &GoPart) -> Result<String> {
         let file = source().join("go.mod");
         let text = fs::read_to_string(&file).with_context(|| {
             format!(
-                "cannot read {}: this program belongs to the checkout it was built in; build it again with make",
+                "cannot read {}: this program was built in another checkout; touch testbed/src/*.rs and build it again with make, \
+                 or give each checkout a CARGO_TARGET_DIR of its own",
                 file.display()
             )
         })?;
