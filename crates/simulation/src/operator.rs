@@ -448,6 +448,7 @@ fn boot(world: &World, pod: &Pod, waiting: &Waiting) -> Boot {
         owned_slots: was.is_some_and(|was| !was.slots.is_empty()),
         known_replicas: known_replicas.map(|peer| peer.id.clone()).collect(),
         better_copy: world.better_copy(pod),
+        journal: pod.disk.data.is_some(),
     }
 }
 

@@ -99,8 +99,8 @@ impl World {
         let named = peer.hostname.as_ref().and_then(|name| self.pods.get(name.split('.').next()?));
         let mut nodes = [there, named].into_iter().flatten().filter_map(Pod::node);
         nodes.find(|node| {
-            let is_peer = node.cluster_nodes().myself().is_some_and(|myself| was.is_peer(peer, myself));
-            is_peer && self.reachable(&pod.name, &node.pod)
+            let concerns = |myself| was.is_peer(peer, myself) || PastNode::is_replaced(peer, myself);
+            node.cluster_nodes().myself().is_some_and(concerns) && self.reachable(&pod.name, &node.pod)
         })
     }
 

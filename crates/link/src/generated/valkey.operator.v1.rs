@@ -80,6 +80,9 @@ pub struct Boot {
     /// While it waits: node id of a replica that answers and has what this node would not load. Empty when none is known.
     #[prost(string, tag = "9")]
     pub better_copy: ::prost::alloc::string::String,
+    /// Its data was written along, to the last second.
+    #[prost(bool, tag = "10")]
+    pub journal: bool,
 }
 /// What Valkey says of itself. Absent in a heartbeat when Valkey could not be asked.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -135,6 +135,7 @@ pub fn boot(boot: &contract::Boot, since: Timestamp) -> Boot {
         owned_slots: boot.owned_slots,
         known_replicas: boot.known_replicas.iter().filter_map(|id| NodeId::parse(id)).collect(),
         better_copy: NodeId::parse(&boot.better_copy),
+        journal: boot.journal,
     }
 }
 

@@ -8,7 +8,7 @@ use super::limits::{self, age};
 use super::node_failures::{self, Certainty, NodeFailure};
 use super::observation::{Answered, Boot, Following, Outcome, Valkey};
 use super::proposal::{Proposal, command};
-use super::record::{Kind, Stage};
+use super::record::{Kind, ShardNode, Stage};
 use super::{departed, gates};
 use api::conditions::Reason;
 use std::collections::BTreeMap;
@@ -120,12 +120,13 @@ fn verdict(model: &ClusterModel, failure: &NodeFailure, lacking: &mut usize, own
     }
     let nobody_has_more = continuous(model, failure).is_empty();
     let unheard = unheard_replicas(model, failure);
-    if with_data.is_some() && *lacking == 0 && nobody_has_more && !unheard.is_empty() {
-        return Verdict::Wait(format!(
-            "{} to be heard, which may have more than {}; its own sidecar starts it if nobody answers",
-            limits::listed(&unheard),
-            name(model, failure)
-        ));
+    let may_be_older = |(_, boot): &(_, &Boot)| nobody_has_more && !unheard.is_empty() && !has_less(boot);
+    if let Some((_, boot)) = with_data.filter(may_be_older) {
+        match boot.journal {
+            true if *lacking == 0 => return Verdict::Wait(journal_text(model, failure, &unheard)),
+            true => {}
+            false => return Verdict::Blocked(Reason::OnlyOlderCopy, unheard_text(model, failure, &unheard)),
+        }
     }
     if let Some((member, _)) = with_data.filter(|(_, boot)| !has_less(boot))
         && (nobody_has_more || *lacking > 0)
@@ -150,14 +151,20 @@ fn verdict(model: &ClusterModel, failure: &NodeFailure, lacking: &mut usize, own
     promote(model, failure)
 }
 
-/// Replicas on record that do not answer and whose pods run no other node: frozen, cut off or starting, they may have followed to the
-/// end.
+/// Replicas on record that do not answer and may still have their data: frozen, cut off or starting, they may have followed to the end.
 fn unheard_replicas(model: &ClusterModel, failure: &NodeFailure) -> Vec<String> {
     let nodes = model.recorded_shard(&failure.id).into_iter().flat_map(|shard| &shard.nodes);
     let replicas = nodes.filter(|node| node.node_id != failure.id && node.role == Role::Replica);
-    let unheard = replicas
-        .filter(|node| model.by_id(&node.node_id).is_none() && departed::successor(model, &node.node_id).is_none());
+    let heard = |node: &ShardNode| model.by_id(&node.node_id).is_some();
+    let gone = |node: &ShardNode| departed::successor(model, &node.node_id).is_some() || ended_with_pod(model, node);
+    let unheard = replicas.filter(|node| !heard(node) && !gone(node));
     unheard.map(|node| node.pod.to_string()).collect()
+}
+
+/// It had no volume, and the pod in which it ran is not there any more.
+fn ended_with_pod(model: &ClusterModel, node: &ShardNode) -> bool {
+    let same = |member: &Member| node.pod_uid.as_ref().is_none_or(|uid| *uid == member.pod.uid);
+    !model.target.persistent && !model.by_name(&node.pod).is_some_and(|member| same(&member))
 }
 
 /// Its sidecar heard of a replica that has more than this node would load, and does not let it through before that one took over.
@@ -320,6 +327,23 @@ fn older_text(model: &ClusterModel, failure: &NodeFailure, candidates: &[Member]
         limits::listed(&names),
         name(model, failure),
         names.first().map_or("it", String::as_str),
+    )
+}
+
+fn journal_text(model: &ClusterModel, failure: &NodeFailure, unheard: &[String]) -> String {
+    format!(
+        "{} to be heard, which may have more than {}; its own sidecar starts it if nobody answers",
+        limits::listed(unheard),
+        name(model, failure)
+    )
+}
+
+fn unheard_text(model: &ClusterModel, failure: &NodeFailure, unheard: &[String]) -> String {
+    format!(
+        "{} waits to start with a snapshot, and {} is not heard and may have what was written after it. It goes on when that one is heard. \
+         If that one is lost for good, delete its pod, and its PersistentVolumeClaim if that is lost too",
+        name(model, failure),
+        limits::listed(unheard),
     )
 }
 

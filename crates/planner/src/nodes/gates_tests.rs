@@ -15,6 +15,7 @@ fn damaged(has_data: bool) -> NodeObservation {
         owned_slots: false,
         known_replicas: Vec::new(),
         better_copy: None,
+        journal: false,
     };
     let pod = PodObservation {
         connected: true,

@@ -91,6 +91,8 @@ pub struct Boot {
     pub known_replicas: Vec<NodeId>,
     /// A replica that answers its sidecar and has what this node would not load.
     pub better_copy: Option<NodeId>,
+    /// Its data was written along, to the last second: a replica that is not heard has no more than that.
+    pub journal: bool,
 }
 
 /// What a Valkey that answers says of itself.

@@ -63,7 +63,7 @@ fn check(command: &PodCommand, target: &Target, seen: &NodeObservation) -> Verdi
         Action::Replicate(id) => ensure(!pod.terminating, ENDING).and_then(|()| replicate(pod, id, seen)),
         Action::Failover(mode, bound) => takeover::failover(pod, *mode, bound.as_ref(), target, seen),
         Action::Forget(ids) => ids.iter().try_for_each(|id| forget(id, seen)),
-        Action::OpenGate(start, _) => open_gate(pod, *start, seen),
+        Action::OpenGate(start, _) => open_gate(pod, *start, target, seen),
     }
 }
 
@@ -270,14 +270,30 @@ fn is_replaced(id: &NodeId, seen: &NodeObservation) -> bool {
     shard.is_some_and(|shard| shard.slots.difference(&claimed(seen)).is_empty())
 }
 
-fn open_gate(pod: &PodObservation, start: Start, seen: &NodeObservation) -> Verdict {
+/// A replica on record does not answer, nor does another node in its pod, and its data may be there: on a volume, or in the pod in
+/// which it ran.
+fn is_copy_missed(id: &NodeId, target: &Target, seen: &NodeObservation) -> bool {
+    let is_its = |node: &&ShardNode| node.node_id == *id;
+    let shard = seen.recorded.iter().find(|shard| shard.nodes.iter().any(|node| is_its(&node)));
+    let mut replicas = shard.into_iter().flat_map(|shard| &shard.nodes).filter(|node| !is_its(node));
+    let pod = |node: &ShardNode| seen.pods.iter().find(|pod| pod.name == node.pod);
+    let same = |node: &ShardNode, pod: &PodObservation| node.pod_uid.as_ref().is_none_or(|uid| *uid == pod.uid);
+    let kept = |node: &ShardNode| target.persistent || pod(node).is_some_and(|pod| same(node, pod));
+    replicas.any(|node| node.role == Role::Replica && pod(node).and_then(answers).is_none() && kept(node))
+}
+
+fn open_gate(pod: &PodObservation, start: Start, target: &Target, seen: &NodeObservation) -> Verdict {
     let boot = boot(pod).ok_or("it does not wait at the gate")?;
     ensure(start == Start::AsIs || !boot.has_data, "it has data, which starting as a new node would set aside")?;
-    if !boot.owned_slots || boot.has_data || boot.last_role == Some(Role::Replica) {
+    if !boot.owned_slots || boot.last_role == Some(Role::Replica) {
         return Ok(());
     }
     let id = boot.last_node_id.as_ref();
     let replaced = id.is_some_and(|id| is_replaced(id, seen));
+    if boot.has_data {
+        let missed = !boot.journal && id.is_some_and(|id| is_copy_missed(id, target, seen));
+        return ensure(replaced || !missed, "a replica that is not heard may have what its snapshot lacks");
+    }
     // Whoever still follows it has not heard yet of its successor, who has the data.
     let copies = answering(seen).any(|(_, facts)| facts.role == Role::Replica && facts.primary.as_ref() == id);
     ensure(replaced || !copies, "it lost its data and a replica has a copy")?;

@@ -97,22 +97,70 @@ fn waiting(has_data: bool) -> Boot {
         owned_slots: true,
         known_replicas: vec![id(3)],
         better_copy: None,
+        journal: false,
     }
 }
 
 /// Its copy may be newer than what the primary has on its disk: a replica that froze for a moment is not one that has nothing.
 #[test]
 fn a_primary_with_data_is_not_let_through_while_its_replica_is_not_heard() {
-    let opens =
-        |decision: &Decision| decision.commands.iter().any(|command| matches!(command.action, Action::OpenGate(..)));
-    let [_, mut heard] = with_an_old_copy();
-    heard.change(0, |pod| pod.valkey = Valkey::Waiting(waiting(true)));
-    assert!(opens(&heard.after(4)), "its replica answers, and has less");
-    let mut unheard = heard;
-    unheard.change(3, |pod| pod.valkey = Valkey::Unknown);
-    let decision = unheard.after(4);
-    assert!(!opens(&decision), "{:?}", decision.commands);
-    assert!(decision.plan.iter().any(|text| text.contains("p-3 to be heard")), "{:?}", decision.plan);
+    for journal in [true, false] {
+        let boot = Boot { journal, ..waiting(true) };
+        let [_, mut heard] = with_an_old_copy();
+        heard.change(0, |pod| pod.valkey = Valkey::Waiting(boot.clone()));
+        assert!(opens(&heard.after(4)), "its replica answers, and has less");
+        let mut unheard = heard;
+        unheard.change(3, |pod| pod.valkey = Valkey::Unknown);
+        let decision = unheard.after(4);
+        assert!(!opens(&decision), "{:?}", decision.commands);
+        let expected = if journal { "p-3 to be heard" } else { "p-3 is not heard" };
+        assert!(decision.plan.iter().any(|text| text.contains(expected)), "{:?}", decision.plan);
+        let reason = (!journal).then_some(Reason::OnlyOlderCopy);
+        assert_eq!(degraded(&decision).filter(|reason| *reason == Reason::OnlyOlderCopy), reason);
+    }
+}
+
+fn opens(decision: &Decision) -> bool {
+    decision.commands.iter().any(|command| matches!(command.action, Action::OpenGate(..)))
+}
+
+/// Its primary waits with a snapshot, and it froze a moment ago.
+fn with_a_silent_replica() -> Cluster {
+    let mut cluster = Cluster::whole().silent(3, Some(10), true);
+    cluster.change(0, |pod| (pod.valkey, pod.view) = (Valkey::Waiting(waiting(true)), None));
+    cluster
+}
+
+#[test]
+fn a_snapshot_is_let_through_once_its_silent_replica_is_gone() {
+    let mut replaced = with_a_silent_replica();
+    let fresh = NodeFacts::fresh(id(9));
+    replaced.change(3, |pod| {
+        (pod.connected, pod.uid, pod.valkey) = (true, "uid-of-the-next".into(), Valkey::Answers(fresh.clone()));
+    });
+    let mut starting = with_a_silent_replica();
+    starting.change(3, |pod| pod.uid = "uid-of-the-next".into());
+    let mut deleted = with_a_silent_replica();
+    deleted.seen.pods.remove(3);
+    for (mut cluster, with_volumes) in [(replaced, true), (starting, false), (deleted, false)] {
+        for persistent in [true, false] {
+            cluster.target.persistent = persistent;
+            let decision = cluster.after(4);
+            assert_eq!(opens(&decision), with_volumes || !persistent, "{persistent}: {:?}", decision.plan);
+            assert_eq!(check_commands(&decision.commands, &cluster.target, &cluster.seen), Ok(()));
+        }
+    }
+}
+
+/// Two of three primaries wait: whoever is let through serves again at once, and one of the two may have the older copy.
+#[test]
+fn a_missing_majority_does_not_let_a_snapshot_through_while_its_replica_is_not_heard() {
+    let mut cluster = with_a_silent_replica().down(1, 10);
+    assert!(!opens(&cluster.after(4)));
+    cluster.change(0, |pod| pod.valkey = Valkey::Waiting(Boot { journal: true, ..waiting(true) }));
+    let decision = cluster.after(4);
+    assert!(opens(&decision), "it has all it wrote: {:?}", decision.plan);
+    assert_eq!(check_commands(&decision.commands, &cluster.target, &cluster.seen), Ok(()));
 }
 
 /// An order that was once refused, for whatever reason, says nothing of what is there now.

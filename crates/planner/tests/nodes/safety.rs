@@ -117,6 +117,7 @@ fn waiting(has_data: bool) -> PodObservation {
         owned_slots: true,
         known_replicas: Vec::new(),
         better_copy: None,
+        journal: false,
     };
     pod(9, Valkey::Waiting(boot), None)
 }
@@ -269,6 +270,43 @@ fn a_replica_takes_over_only_from_the_dead_and_only_the_best() {
     assert!(rule(vec![waiting(true), restarted.clone()], 1, force()).contains("waits with its data"));
     assert_eq!(verdict(vec![waiting(false), restarted], 1, force()), Ok(()));
     assert_eq!(verdict(vec![waiting(true), replica(1, "9", 4)], 1, force()), Ok(()));
+}
+
+/// The node "9" and its replica "3", as recorded.
+fn with_a_replica(number: u32) -> Shard {
+    let mut shard = shard(number);
+    let replica = ShardNode {
+        pod: "p-3".into(),
+        pod_uid: Some("uid-3".into()),
+        node_id: "3".into(),
+        role: Role::Replica,
+        state: NodeState::Online,
+    };
+    shard.nodes.push(replica);
+    shard
+}
+
+#[test]
+fn a_snapshot_is_not_let_through_while_a_replica_on_record_may_have_more_and_is_not_heard() {
+    let open = |pods: Vec<PodObservation>, persistent: bool| {
+        let action = Action::OpenGate(Start::AsIs, String::new());
+        let command = PodCommand { pod: "p-9".into(), pod_uid: "uid-9".into(), action };
+        let seen = NodeObservation { pods, recorded: vec![with_a_replica(9)], ..NodeObservation::default() };
+        check_commands(&[command], &Target { persistent, ..target() }, &seen).is_ok()
+    };
+    let silent = PodObservation { connected: false, ..replica(3, "9", 5) };
+    let next = PodObservation { uid: "uid-of-the-next".into(), ..silent.clone() };
+    let mut journal = waiting(true);
+    if let Valkey::Waiting(boot) = &mut journal.valkey {
+        boot.journal = true;
+    }
+    for persistent in [true, false] {
+        assert!(!open(vec![waiting(true), silent.clone()], persistent));
+        assert!(open(vec![journal.clone(), silent.clone()], persistent));
+        assert!(open(vec![waiting(true), replica(3, "9", 5)], persistent), "what it has its sidecar is asked");
+        assert_eq!(open(vec![waiting(true), next.clone()], persistent), !persistent);
+        assert_eq!(open(vec![waiting(true)], persistent), !persistent);
+    }
 }
 
 /// A primary that knows three owners, one of which is "9", and what it says of that one.

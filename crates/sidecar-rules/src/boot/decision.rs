@@ -156,11 +156,18 @@ fn without_successor(node: &PastNode, facts: &Facts) -> Decision {
     match facts.data {
         Data::Nothing if over && no_copy_has_data(node, facts) => open("no copy of its slots holds any data"),
         Data::Nothing => wait("it was a primary and its data is gone: one of its replicas has to take over first"),
-        Data::Snapshot | Data::UnsyncedJournal => match better_copy(facts) {
-            Some(replica) => wait(format!("replica {replica} has what this node may lack, and has to take over first")),
-            None if over => open("nobody took over and no better copy answers"),
-            None if all_have_answered(node, facts) => open("no replica has what it would not load"),
-            None => wait("it was a primary that did not stop in order: its replicas get the time to take over"),
+        Data::Snapshot | Data::UnsyncedJournal => match (better_copy(facts), silent(node, facts).next()) {
+            (Some(replica), _) => {
+                wait(format!("replica {replica} has what this node may lack, and has to take over first"))
+            }
+            (None, None) => open("no replica has what it would not load"),
+            (None, Some(_)) if !over => {
+                wait("it was a primary that did not stop in order: its replicas get the time to take over")
+            }
+            (None, Some(_)) => match silent(node, facts).find(|replica| !replica.unlisted) {
+                Some(replica) => wait(silent_text(replica)),
+                None => open("nobody took over and no better copy answers"),
+            },
         },
         Data::Journal if over => open("nobody took over, and its append-only file has its data"),
         Data::Journal if nobody_followed(node, facts) => {
@@ -174,12 +181,23 @@ fn without_successor(node: &PastNode, facts: &Facts) -> Decision {
 /// the journal.
 fn nobody_followed(node: &PastNode, facts: &Facts) -> bool {
     let mut copies = node.replicas().filter_map(|replica| copy_of(replica, facts)).peekable();
-    let asked = all_have_answered(node, facts) || facts.asked >= TIME_TO_ANSWER;
+    let asked = silent(node, facts).next().is_none() || facts.asked >= TIME_TO_ANSWER;
     asked && copies.peek().is_some() && !copies.any(|copy| followed_to_the_end(copy, facts))
 }
 
-fn all_have_answered(node: &PastNode, facts: &Facts) -> bool {
-    node.replicas().all(|replica| copy_of(replica, facts).is_some())
+/// Replicas that have not said what they hold. One that follows another by now holds nothing of this node's.
+fn silent<'a>(node: &'a PastNode, facts: &Facts) -> impl Iterator<Item = &'a Peer> {
+    let said = |replica: &&Peer| facts.answers.get(&replica.id).is_some_and(|answer| !answer.loads);
+    node.replicas().filter(move |replica| !said(replica))
+}
+
+fn silent_text(replica: &Peer) -> String {
+    let name = replica.hostname.as_deref().and_then(|name| name.split('.').next());
+    format!(
+        "replica {} gives no answer, and may have what this node would not load: it is waited for until another node runs in its pod, \
+         or the operator says that it is gone",
+        name.unwrap_or(replica.id.as_str())
+    )
 }
 
 fn copy_of(peer: &Peer, facts: &Facts) -> Option<Copy> {

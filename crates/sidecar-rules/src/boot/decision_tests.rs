@@ -42,7 +42,7 @@ fn ended() -> SystemTime {
 }
 
 fn with_replica(facts: Facts, keys: u64, followed: Followed) -> Facts {
-    let answer = PeerAnswer { successor: None, copy: Some(Copy { keys, followed }) };
+    let answer = PeerAnswer { copy: Some(Copy { keys, followed }), ..PeerAnswer::default() };
     Facts { answers: [("r1".into(), answer)].into(), ..facts }
 }
 
@@ -69,10 +69,10 @@ fn a_primary_without_data_waits_for_ever_until_another_has_its_slots() {
     let late = Facts { waited: PATIENCE * 1000, ..trapped() };
     assert!(!opens(&trapped()) && !opens(&late));
     let mut replaced = trapped();
-    replaced.answers.insert("o1".into(), PeerAnswer { successor: successor(true), copy: None });
+    replaced.answers.insert("o1".into(), PeerAnswer { successor: successor(true), ..PeerAnswer::default() });
     assert!(opens(&replaced));
     assert!(matches!(decide(&replaced), Decision::Open { concede: false, .. }));
-    replaced.answers.insert("o1".into(), PeerAnswer { successor: successor(false), copy: None });
+    replaced.answers.insert("o1".into(), PeerAnswer { successor: successor(false), ..PeerAnswer::default() });
     assert!(matches!(decide(&replaced), Decision::Open { concede: true, .. }), "epochs collided");
 }
 
@@ -89,12 +89,36 @@ fn a_primary_with_data_gives_its_replicas_their_chance_and_then_starts() {
     for data in [Data::Snapshot, Data::Journal] {
         let early = Facts { data, ..trapped() };
         let late = Facts { waited: PATIENCE, ..early.clone() };
-        assert!(!opens(&early) && opens(&late), "{data:?}");
+        assert!(!opens(&early));
+        assert_eq!(opens(&late), data == Data::Journal, "nobody answers");
         assert!(
             opens(&with_replica(late, 9, Followed::Never)),
             "a replica restarted since has no newer data: {data:?}"
         );
     }
+}
+
+/// Frozen, cut off or loading, it may have followed to the end: only the operator can know that it is gone.
+#[test]
+fn a_snapshot_waits_for_ever_for_a_replica_that_says_nothing() {
+    let loads = PeerAnswer { loads: true, ..PeerAnswer::default() };
+    let follows_another = PeerAnswer::default();
+    for data in [Data::Snapshot, Data::UnsyncedJournal] {
+        let late = Facts { data, waited: PATIENCE * 1000, asked: PATIENCE * 1000, ..trapped() };
+        let answered = |answer: &PeerAnswer| Facts { answers: [("r1".into(), answer.clone())].into(), ..late.clone() };
+        assert!(!opens(&late) && !opens(&answered(&loads)), "{data:?}");
+        assert!(opens(&answered(&follows_another)), "{data:?}");
+        assert!(opens(&Facts { ordered: Some(Start::AsIs), ..late.clone() }), "{data:?}");
+    }
+}
+
+/// It may have followed from anywhere, and nobody could say that it is gone.
+#[test]
+fn a_snapshot_does_not_wait_for_ever_for_a_replica_that_was_made_unknown() {
+    let mut node = primary();
+    node.peers[0].unlisted = true;
+    let late = Facts { past: Past::Node(node), data: Data::Snapshot, waited: PATIENCE, ..trapped() };
+    assert!(opens(&late) && !opens(&Facts { waited: PATIENCE / 2, ..late }));
 }
 
 #[test]
@@ -138,7 +162,7 @@ fn a_journal_that_may_lack_its_end_does_not_win_over_a_replica_that_may_have_it(
         assert!(!opens(&facts) && !opens(&Facts { ordered: Some(Start::AsIs), ..facts }), "{followed:?}");
     }
     assert!(opens(&with_replica(late.clone(), 9, Followed::Until(saved() - hour))), "an old copy has less");
-    assert!(opens(&late), "nobody answers");
+    assert!(!opens(&late), "nobody answers");
     assert!(opens(&Facts { clean_stop: true, waited: Duration::ZERO, ..late }));
 }
 
@@ -183,7 +207,7 @@ fn a_primary_without_data_does_not_take_the_place_of_its_former_primary() {
     };
     let node = PastNode { peers: vec![failed], ..past() };
     let empty = Facts { past: Past::Node(node), waited: PATIENCE, ..trapped() };
-    let with = |keys| PeerAnswer { successor: None, copy: Some(Copy { keys, followed: Followed::Never }) };
+    let with = |keys| PeerAnswer { copy: Some(Copy { keys, followed: Followed::Never }), ..PeerAnswer::default() };
     let answered = |keys| Facts { answers: [("f1".into(), with(keys))].into(), asked: TIME_TO_ANSWER, ..empty.clone() };
     assert!(!opens(&empty) && !opens(&answered(9)) && opens(&answered(0)));
     let ordered = Facts { ordered: Some(Start::AsIs), ..answered(9) };
@@ -240,7 +264,7 @@ fn an_order_waits_until_every_replica_was_asked_whether_it_serves_the_slots() {
 fn an_order_does_not_let_a_node_win_its_slots_back_from_its_successor() {
     for outranks in [false, true] {
         let mut facts = Facts { data: Data::Journal, ordered: Some(Start::AsIs), asked: TIME_TO_ANSWER, ..trapped() };
-        facts.answers.insert("r1".into(), PeerAnswer { successor: successor(outranks), copy: None });
+        facts.answers.insert("r1".into(), PeerAnswer { successor: successor(outranks), ..PeerAnswer::default() });
         assert!(matches!(decide(&facts), Decision::Open { concede, .. } if concede != outranks));
     }
 }
@@ -267,7 +291,8 @@ fn any_answer() -> impl Strategy<Value = PeerAnswer> {
         (0u64..2_000_000).prop_map(|seconds| Followed::Until(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)));
     let followed = prop_oneof![Just(Followed::Never), Just(Followed::Still), until];
     let copy = (0u64..3, followed).prop_map(|(keys, followed)| Copy { keys, followed });
-    (Just(None), proptest::option::of(copy)).prop_map(|(successor, copy)| PeerAnswer { successor, copy })
+    let answer = (proptest::option::of(copy), any::<bool>());
+    answer.prop_map(|(copy, loads)| PeerAnswer { loads: loads && copy.is_none(), copy, ..PeerAnswer::default() })
 }
 
 proptest! {

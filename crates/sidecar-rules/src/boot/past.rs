@@ -103,6 +103,11 @@ impl PastNode {
         }
     }
 
+    /// The pod of the peer, by its name, runs another node: what the peer had is gone, or set aside.
+    pub fn is_replaced(peer: &Peer, answering: &ClusterNode) -> bool {
+        peer.hostname.is_some() && peer.hostname == answering.hostname && peer.id != answering.id
+    }
+
     /// The node that answers where the peer is expected is that peer: an address is reused, a node id is not.
     pub fn is_peer(&self, peer: &Peer, answering: &ClusterNode) -> bool {
         match peer.unlisted {
@@ -168,6 +173,18 @@ vars currentEpoch 7 lastVoteEpoch 0
         let other = answers("x 10.0.0.2:6379@16379 myself,slave o1 0 1 7 connected");
         assert_eq!([listed, unlisted].map(|peer| node.is_peer(peer, &r1)), [true, true]);
         assert_eq!([listed, unlisted].map(|peer| node.is_peer(peer, &other)), [false, false]);
+    }
+
+    #[test]
+    fn another_node_under_the_name_of_a_peer_has_replaced_it() {
+        let past = Past::parse(PRIMARY);
+        let peers = &past.node().unwrap().peers;
+        let answers = |line: &str| ClusterNodes::parse(line).unwrap().0.remove(0);
+        let new = answers("x 10.0.0.7:6379@16379,p-1.h myself,master - 0 0 0 connected");
+        let same = answers("r1 10.0.0.7:6379@16379,p-1.h myself,slave me 0 0 0 connected");
+        assert!(PastNode::is_replaced(&peers[0], &new) && !PastNode::is_replaced(&peers[0], &same));
+        let unnamed = answers("x 10.0.0.3:6379@16379 myself,master - 0 0 0 connected");
+        assert!(!PastNode::is_replaced(&peers[1], &new) && !PastNode::is_replaced(&peers[1], &unnamed));
     }
 
     #[test]

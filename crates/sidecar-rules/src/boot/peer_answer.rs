@@ -4,12 +4,14 @@ use super::past::PastNode;
 use std::time::SystemTime;
 use topology::{ClusterNode, ClusterNodes};
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PeerAnswer {
     /// Who serves this node's slots now, when that is decided.
     pub successor: Option<Successor>,
     /// What a replica of this node holds, or one that still takes its slots for its own; `None` from any other node, and while it loads.
     pub copy: Option<Copy>,
+    /// It is such a replica and loads: what it holds it cannot say yet.
+    pub loads: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,7 +53,7 @@ impl PeerAnswer {
     pub fn of(past: &PastNode, view: &ClusterNodes, state: CopyState) -> Self {
         let is_copy = view.myself().is_some_and(|peer| is_copy(past, peer));
         let copy = (is_copy && !state.loading).then(|| Copy { keys: state.keys, followed: followed(state) });
-        Self { successor: successor(past, view), copy }
+        Self { successor: successor(past, view), copy, loads: is_copy && state.loading }
     }
 }
 
@@ -142,15 +144,18 @@ pub(super) mod tests {
     fn only_a_replica_of_this_node_that_has_loaded_tells_of_a_copy() {
         let lost = SystemTime::UNIX_EPOCH;
         let down = CopyState { loading: false, keys: 5, link_up: false, link_lost: Some(lost) };
-        let of = |primary: &str, state: CopyState| {
+        let answer = |primary: &str, state: CopyState| {
             let view = format!("r1 10.0.0.2:6379@16379 myself,slave {primary} 0 1 8 connected");
-            PeerAnswer::of(&past(), &ClusterNodes::parse(&view).unwrap(), state).copy
+            PeerAnswer::of(&past(), &ClusterNodes::parse(&view).unwrap(), state)
         };
+        let of = |primary: &str, state: CopyState| answer(primary, state).copy;
         let copy = |followed| Some(Copy { keys: 5, followed });
         assert_eq!(of("me", down), copy(Followed::Until(lost)));
         assert_eq!(of("me", CopyState { link_lost: None, ..down }), copy(Followed::Never));
         assert_eq!(of("me", CopyState { link_up: true, ..down }), copy(Followed::Still));
-        assert_eq!(of("me", CopyState { loading: true, ..down }), None);
+        let loading = CopyState { loading: true, ..down };
+        assert_eq!(of("me", loading), None);
+        assert_eq!(["me", "other"].map(|primary| answer(primary, loading).loads), [true, false]);
         assert_eq!(of("other", down), None);
     }
 }

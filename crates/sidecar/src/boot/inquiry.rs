@@ -14,7 +14,7 @@ use tokio::{
     task::{AbortHandle, JoinSet},
     time::{sleep, timeout},
 };
-use topology::NodeId;
+use topology::{ClusterNode, NodeId};
 use valkey::{Address, CallError, Connection, Info};
 
 const BETWEEN_ROUNDS: Duration = Duration::from_millis(250);
@@ -94,14 +94,14 @@ async fn find_and_ask(past: &PastNode, peer: &Peer) -> Option<PeerAnswer> {
 }
 
 async fn ask_where_it_was(past: &PastNode, peer: &Peer) -> Option<PeerAnswer> {
-    ask_at(past, peer, peer.address?).await.ok().flatten()
+    ask_at(past, peer, peer.address?, PastNode::is_peer).await.ok().flatten()
 }
 
 async fn ask_at_its_name(past: &PastNode, peer: &Peer) -> Option<PeerAnswer> {
     // Most are where they were, and names are not free.
     sleep(HEAD_START).await;
     for address in resolved(peer).await.unwrap_or_default() {
-        if let Ok(Some(answer)) = ask_at(past, peer, address).await {
+        if let Ok(Some(answer)) = ask_at(past, peer, address, is_peer_or_replaced_it).await {
             return Some(answer);
         }
     }
@@ -115,11 +115,23 @@ async fn resolved(peer: &Peer) -> io::Result<Vec<SocketAddr>> {
     Ok(lookup_host((name.as_str(), port)).await?.collect())
 }
 
-/// `None` when another node answers there: an address is handed on, a node id is not.
-async fn ask_at(past: &PastNode, peer: &Peer, address: SocketAddr) -> Result<Option<PeerAnswer>, CallError> {
+/// What runs in its pod now speaks for it: it holds nothing of this node's, unless it follows it anew.
+fn is_peer_or_replaced_it(past: &PastNode, peer: &Peer, answering: &ClusterNode) -> bool {
+    past.is_peer(peer, answering) || PastNode::is_replaced(peer, answering)
+}
+
+type Concerns = fn(&PastNode, &Peer, &ClusterNode) -> bool;
+
+/// `None` when whoever answers there does not concern the peer: an address is handed on, a node id is not.
+async fn ask_at(
+    past: &PastNode,
+    peer: &Peer,
+    address: SocketAddr,
+    concerns: Concerns,
+) -> Result<Option<PeerAnswer>, CallError> {
     let mut connection = Connection::open(&Address::Tcp(address), ONE_PEER).await?;
     let view = connection.cluster_nodes().await?;
-    if !view.myself().is_some_and(|node| past.is_peer(peer, node)) {
+    if !view.myself().is_some_and(|node| concerns(past, peer, node)) {
         return Ok(None);
     }
     let info = connection.info(&["replication", "persistence", "keyspace"]).await?;

@@ -28,6 +28,7 @@ pub(super) fn boot(facts: &DiskFacts, decision: &Decision, better: Option<&NodeI
             .filter(|peer| !peer.unlisted)
             .map(|peer| peer.id.to_string())
             .collect(),
+        journal: facts.data == Data::Journal,
         better_copy: better.filter(|_| waiting).map(ToString::to_string).unwrap_or_default(),
     }
 }
