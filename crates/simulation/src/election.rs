@@ -53,7 +53,8 @@ impl World {
         let (now, timeout) = (self.now, self.node_timeout);
         let Some(node) = self.node_mut(voter) else { return false };
         let Some(dead) = node.peers.get(primary) else { return false };
-        let recently = node.voted_at.get(primary).is_some_and(|at| now < at + 2 * timeout);
+        // A forced election asks them again at once.
+        let recently = !forced && node.voted_at.get(primary).is_some_and(|at| now < at + 2 * timeout);
         let known = node.peers.contains_key(&candidate.id);
         let grants = known && node.voted_epoch < epoch && !recently && (forced || dead.failing);
         if grants {

@@ -266,21 +266,7 @@ fn tried(model: &ClusterModel, failure: &NodeFailure, candidate: &Member) -> boo
         _ => limits::FAILOVER_PAUSE,
     };
     let lately = attempt(candidate).is_some_and(|answer| age(model.now, answer.at) < pause(&answer.outcome));
-    candidate.pod.is_busy() || lately || voters_are_bound(model, failure)
-}
-
-/// Who granted a vote denies every other for the same primary for two node timeouts. Attempts that follow each other faster may
-/// get one vote each time, from another voter each time: after the first few, everybody gets that time.
-fn voters_are_bound(model: &ClusterModel, failure: &NodeFailure) -> bool {
-    let running = model.running.filter(|running| running.kind == Kind::Failover);
-    let first = running.is_none_or(|running| age(model.now, running.started_at) < limits::QUICK_ATTEMPTS);
-    let bound = model.target.node_timeout * 2 + limits::CLOCKS;
-    let asks = |replica: &Member| replica.pod.under_way.iter().any(|action| matches!(action, Action::Failover(..)));
-    let lately = |answer: &Answered| age(model.now, answer.at) < bound;
-    // What its sidecar refused, nobody was asked for.
-    let voted = |answer: &Answered| !matches!(answer.outcome, Outcome::Refused(_));
-    let asked = |replica: &Member| attempt(replica).is_some_and(|answer| voted(answer) && lately(answer));
-    !first && model.replicas_of(&failure.id).iter().any(|replica| asks(replica) || asked(replica))
+    candidate.pod.is_busy() || lately
 }
 
 fn attempt<'a>(candidate: &Member<'a>) -> Option<&'a Answered> {

@@ -27,12 +27,8 @@ pub const REPEAT_FAILED: Duration = Duration::from_millis(500);
 pub const REPEAT_REFUSED: Duration = Duration::from_secs(5);
 /// A candidate that did not win is passed over for this long.
 pub const FAILOVER_PAUSE: Duration = Duration::from_secs(3);
-/// So long attempts to fail over follow each other quickly: most that fail do so because a voter was a moment too young.
-pub const QUICK_ATTEMPTS: Duration = Duration::from_secs(8);
 /// A vote that was not won after this long may never be: a human is told the way out.
 pub const VOTE: Duration = Duration::from_secs(60);
-/// What clocks and pauses of processes may differ by.
-pub const CLOCKS: Duration = Duration::from_secs(1);
 /// A failure that only the other nodes saw: Valkey's own election comes first.
 pub const ELECTION_FIRST: Duration = Duration::from_secs(3);
 /// A replica that started no earlier than this before its primary went down went down with it; and so much later than the link
