@@ -46,6 +46,14 @@ impl Cluster {
         wait_for(&self.clusters, &format!("{LABEL}={NAME}"), "the cluster to be Ready", ready).await
     }
 
+    /// Whether all replicas are in sync, by the status.
+    pub async fn in_sync(&self, expected: bool) -> Result<()> {
+        let told = |clusters: &Objects<ValkeyCluster>| {
+            clusters.get(NAME).and_then(|cluster| condition(cluster, "ReplicasInSync")) == Some(expected)
+        };
+        wait_for(&self.clusters, &format!("{LABEL}={NAME}"), &format!("ReplicasInSync to be {expected}"), told).await
+    }
+
     pub async fn pods_ready(&self) -> Result<()> {
         wait_for(&self.pods, &selector(), "all pods to be Ready", all_ready(PODS)).await
     }
@@ -83,6 +91,11 @@ fn selector() -> String {
 
 fn has(pod: &Pod, role: &str) -> bool {
     pod.labels().get(names::label::ROLE).is_some_and(|has| has == role)
+}
+
+fn condition(cluster: &ValkeyCluster, kind: &str) -> Option<bool> {
+    let mut conditions = cluster.status.iter().flat_map(|status| &status.conditions);
+    conditions.find(|condition| condition.type_ == kind).map(|condition| condition.status == "True")
 }
 
 fn is_ready(cluster: &ValkeyCluster) -> bool {

@@ -1,4 +1,4 @@
-//! What people wait for: a cluster to form, and writes to go on after a primary is lost. Each beside its floor on the same nodes.
+//! What people wait for: a cluster to form, writes to go on after a primary is lost, and the status to say what is so. Each beside its floor on the same nodes.
 //! Runs against the testbed that `bench/orchestration` prepared; the operator and the images are there already.
 
 mod cluster;
@@ -6,6 +6,7 @@ mod failover;
 mod floor;
 mod formation;
 mod numbers;
+mod status;
 mod table;
 mod wait;
 
@@ -40,6 +41,7 @@ async fn main() -> Result<()> {
         table::heading(version);
         formation::measure(&cluster, arguments.repetitions).await?;
         failover::measure(&cluster, &arguments).await?;
+        status::measure(&cluster, &arguments).await?;
         cluster.delete().await?;
     }
     Ok(())

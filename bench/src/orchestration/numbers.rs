@@ -17,6 +17,14 @@ impl Series {
         sorted.get(sorted.len() / 2).copied().unwrap_or_default()
     }
 
+    /// So many of a hundred values are no greater.
+    pub fn percentile(&self, percent: usize) -> Duration {
+        let mut sorted = self.0.clone();
+        sorted.sort_unstable();
+        let rank = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
+        sorted.get(rank).copied().unwrap_or_default()
+    }
+
     pub fn worst(&self) -> Duration {
         self.0.iter().max().copied().unwrap_or_default()
     }
@@ -40,6 +48,14 @@ mod tests {
         assert_eq!(series(&[9, 1, 5]).median(), Duration::from_millis(5));
         assert_eq!(series(&[9, 1, 5]).worst(), Duration::from_millis(9));
         assert_eq!(Series::default().median(), Duration::ZERO);
+    }
+
+    #[test]
+    fn of_a_hundred_values_one_is_above_the_ninety_ninth_percentile() {
+        let values: Vec<u64> = (1..=100).rev().collect();
+        assert_eq!(series(&values).percentile(99), Duration::from_millis(99));
+        assert_eq!(series(&[7]).percentile(99), Duration::from_millis(7));
+        assert_eq!(Series::default().percentile(99), Duration::ZERO);
     }
 
     #[test]

@@ -16,6 +16,13 @@ pub fn promised(what: &str, series: &Series, limit: Duration) {
     println!("{what:<52} {median:>9} {worst:>9}   promised ≤ {}: {}", text(limit), verdict(series, limit));
 }
 
+/// The worst of many is not promised.
+pub fn percentile(what: &str, series: &Series, percent: usize, limit: Duration) {
+    let [median, high] = [series.median(), series.percentile(percent)].map(text);
+    let verdict = if series.percentile(percent) <= limit { "kept" } else { "MISSED" };
+    println!("{what:<52} {median:>9} {high:>9}   P{percent}, promised ≤ {}: {verdict}", text(limit));
+}
+
 /// One bad number may be the machine's fault or ours; it is never passed over.
 fn verdict(series: &Series, limit: Duration) -> &'static str {
     match (series.median() <= limit, series.worst() <= limit) {
