@@ -6,7 +6,7 @@ use topology::{ClusterNodes, NodeId, Role};
 /// The node timeout and a second for the rounding of uptimes.
 const VOTES_AFTER_SECONDS: u64 = 6;
 /// In a larger cluster a few restarted primaries are no majority, and asking all of them would take too long.
-const MOST: usize = 64;
+pub const MOST: usize = 64;
 
 /// What one primary would do if it were asked for its vote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +74,53 @@ pub fn prospect(votes: &[Vote], hopeful: bool) -> Prospect {
     }
 }
 
+/// What a node says of a primary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opinion {
+    Runs,
+    Failed,
+    /// It takes others for the owners of its slots.
+    Replaced,
+    /// It does not know it, and votes for none of its replicas.
+    Stranger,
+    Silent,
+}
+
+impl Opinion {
+    pub fn of(view: &ClusterNodes, id: &NodeId) -> Self {
+        match view.find(id) {
+            None => Opinion::Stranger,
+            Some(node) if !node.is_primary() || node.slots.is_empty() => Opinion::Replaced,
+            Some(node) if node.has_failed() => Opinion::Failed,
+            Some(_) => Opinion::Runs,
+        }
+    }
+}
+
+/// Whether a replica may stand for election, by what the other primaries say of its own.
+pub fn may_stand(others: &[Opinion]) -> bool {
+    let failed = others.iter().filter(|opinion| **opinion == Opinion::Failed).count();
+    is_majority(failed, others) && !others.contains(&Opinion::Replaced)
+}
+
+/// Whether a replica of a primary that came back might still win an election against it. `trusting`: who gives no answer has had the time
+/// to see that it runs.
+pub fn can_be_voted_out(others: &[Opinion], trusting: bool) -> bool {
+    let votes = |opinion: &Opinion| match opinion {
+        Opinion::Runs | Opinion::Stranger => false,
+        Opinion::Failed | Opinion::Replaced => true,
+        Opinion::Silent => !trusting,
+    };
+    let count = others.iter().filter(|opinion| votes(opinion)).count();
+    is_majority(count, others) || others.contains(&Opinion::Replaced)
+}
+
+/// Of all primaries, with the one that they speak of.
+fn is_majority(count: usize, others: &[Opinion]) -> bool {
+    let all = others.len() + 1;
+    count > all / 2
+}
+
 /// What a voter says of a replica that was asked to take over and says nothing any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Said {
@@ -111,6 +158,60 @@ mod tests {
             assert_eq!(prospect(&[Able, Able, Silent], hopeful), Winnable);
             assert_eq!(prospect(&[Able, Silent, Silent], hopeful), if hopeful { Later } else { Hopeless });
         }
+    }
+
+    #[test]
+    fn a_primary_can_be_voted_out_while_a_majority_holds_it_for_failed_or_does_not_say() {
+        use Opinion::{Failed, Replaced, Runs, Silent, Stranger};
+        for (others, expected) in [
+            (vec![Failed, Failed], [true, true]),
+            (vec![Failed, Runs], [false, false]),
+            (vec![Failed, Stranger], [false, false]),
+            (vec![Silent, Failed], [true, false]),
+            (vec![Silent, Silent], [true, false]),
+            (vec![Failed, Failed, Runs, Runs], [false, false]),
+            (vec![Failed, Failed, Silent, Runs], [true, false]),
+            (vec![Replaced, Runs], [true, true]),
+            (vec![Failed], [false, false]),
+            (vec![], [false, false]),
+        ] {
+            assert_eq!([false, true].map(|trusting| can_be_voted_out(&others, trusting)), expected, "{others:?}");
+        }
+    }
+
+    #[test]
+    fn a_replica_stands_for_election_only_when_a_majority_says_that_its_primary_has_failed() {
+        use Opinion::{Failed, Replaced, Runs, Silent, Stranger};
+        for (others, expected) in [
+            (vec![Failed, Failed], true),
+            (vec![Failed, Runs], false),
+            (vec![Failed, Silent], false),
+            (vec![Failed, Failed, Silent], false),
+            (vec![Failed, Failed, Failed, Silent], true),
+            (vec![Failed, Failed, Silent, Runs], false),
+            (vec![Failed, Failed, Failed, Replaced], false),
+            (vec![Stranger, Stranger], false),
+            (vec![Failed], false),
+            (vec![], false),
+        ] {
+            assert_eq!(may_stand(&others), expected, "{others:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_node_says_of_another_is_in_its_view() {
+        let opinion = |of: &str| {
+            let view =
+                format!("v 10.0.0.1:6379@16379 myself,master - 0 0 1 connected 0-5\np 10.0.0.2:6379@16379 {of}\n");
+            Opinion::of(&ClusterNodes::parse(&view).unwrap(), &"p".into())
+        };
+        assert_eq!(opinion("master - 0 0 7 connected 6"), Opinion::Runs);
+        assert_eq!(opinion("master,fail? - 0 0 7 connected 6"), Opinion::Runs);
+        assert_eq!(opinion("master,fail - 0 0 7 connected 6"), Opinion::Failed);
+        assert_eq!(opinion("master - 0 0 7 connected"), Opinion::Replaced);
+        assert_eq!(opinion("slave v 0 0 7 connected"), Opinion::Replaced);
+        let view = ClusterNodes::parse("v 10.0.0.1:6379@16379 myself,master - 0 0 1 connected 0-5\n").unwrap();
+        assert_eq!(Opinion::of(&view, &"p".into()), Opinion::Stranger);
     }
 
     #[test]

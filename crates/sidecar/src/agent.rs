@@ -17,13 +17,14 @@ use crate::{
     settings::{self, Stamp},
     state::Shared,
     stop_mark, volume,
+    withheld::Writes,
 };
 use api::{node_settings::NodeSettings, valkey_version::ValkeyVersion};
 use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
-use valkey::{Address, Connection, Info};
+use valkey::{Address, CallError, Connection, Info};
 
 /// While no server is there; a missing socket costs one failed connect.
 const EAGER: Duration = Duration::from_millis(100);
@@ -66,6 +67,7 @@ pub struct Agent {
     waiting_since: Instant,
     reviewed: Option<Instant>,
     conf_outdated: bool,
+    writes: Writes,
     /// A server was met, and what an earlier sidecar had noted of its stop is known.
     stop_recalled: bool,
 }
@@ -84,6 +86,7 @@ impl Agent {
             waiting_since: Instant::now(),
             reviewed: None,
             conf_outdated: false,
+            writes: Writes::default(),
             stop_recalled: false,
         }
     }
@@ -170,7 +173,9 @@ impl Agent {
 
     async fn review(&mut self, settings: &NodeSettings) -> Next {
         match self.bring_to(settings).await {
-            Ok(progress) => {
+            // What it takes its writes for is settled first.
+            Ok(None) => Next::AtOnce,
+            Ok(Some(progress)) => {
                 let mut state = self.shared.lock();
                 (state.apply_problem, state.append_only) = (None, progress);
                 if progress == Progress::Settled { Next::WhenDue } else { Next::Soon }
@@ -210,7 +215,8 @@ impl Agent {
         }
     }
 
-    async fn bring_to(&mut self, settings: &NodeSettings) -> Result<Progress, SwitchError> {
+    /// `None` while the server must not take writes yet.
+    async fn bring_to(&mut self, settings: &NodeSettings) -> Result<Option<Progress>, SwitchError> {
         let pod = &self.arguments.pod;
         let mut connection = Connection::open(&Address::Unix(pod.socket()), CALL_DEADLINE).await?;
         let info = connection.info(&["server", "persistence"]).await?;
@@ -218,17 +224,35 @@ impl Agent {
         self.record.judged_by(&render::line_of(version));
         self.record.machine_boot = boot::machine_boot().unwrap_or_default();
         let mut wanted = Wanted::new(pod, settings, version);
-        wanted.hold_stop_mark(self.stop_mark(info.text("run_id").unwrap_or_default()).await);
+        let run = info.text("run_id").unwrap_or_default();
+        wanted.hold_stop_mark(self.stop_mark(run).await);
+        wanted.hold_consent(self.shared.lock().consent.value(run, tokio::time::Instant::now()));
+        if self.is_withheld(&mut connection, &info, &wanted, version).await? {
+            return Ok(None);
+        }
         let pending = apply::apply(&mut connection, &wanted, version, &mut self.record).await?;
         self.publish(&info, wanted.ignored, pending);
         if let Err(error) = self.record.save(&self.arguments.pod.data_dir).await {
             self.report(&error);
         }
         if info.flag("loading") {
-            return Ok(self.shared.lock().append_only);
+            return Ok(Some(self.shared.lock().append_only));
         }
         let data = DataDirectory { path: &self.arguments.pod.data_dir, record: &mut self.record };
-        self.switch.advance(&mut connection, &info, data, wanted.append_only).await
+        self.switch.advance(&mut connection, &info, data, wanted.append_only).await.map(Some)
+    }
+
+    async fn is_withheld(
+        &mut self,
+        connection: &mut Connection,
+        info: &Info,
+        wanted: &Wanted,
+        version: ValkeyVersion,
+    ) -> Result<bool, CallError> {
+        let reason = self.writes.review(connection, info, &wanted.live, version).await?;
+        (self.waiting_since, self.trust) = (Instant::now(), Trust::Hopeful);
+        self.shared.lock().withheld = reason;
+        Ok(reason.is_some())
     }
 
     /// The note of a stop is taken away before the next Valkey starts: where there is one beside a Valkey that runs already when this

@@ -6,6 +6,7 @@ mod boot;
 mod command;
 mod configuration;
 mod durable_file;
+mod election;
 mod ending;
 mod handover;
 mod health;
@@ -19,6 +20,7 @@ mod stop_mark;
 mod version;
 mod volume;
 mod voters;
+mod withheld;
 
 use agent::Agent;
 use anyhow::Context;
@@ -29,6 +31,7 @@ use configuration::{
     record::Record,
     render::{self, Inputs, Trust},
 };
+use election::Elections;
 use handover::HandOver;
 use health::{http, routes::Routes};
 use line::{manager::LineManager, terminating, watch::Watch};
@@ -107,6 +110,7 @@ async fn run(arguments: Arc<RunArguments>) -> anyhow::Result<()> {
     tokio::spawn(Watch::new(arguments.clone(), shared.clone(), &process).run());
     tokio::spawn(boot::keep_attached(pod.data_dir.clone(), process.attached()));
     tokio::spawn(monitor.run());
+    tokio::spawn(Elections { socket: pod.socket(), shared: shared.clone(), process: process.clone() }.run());
     let paths = boot::BootPaths { fifo: pod.gate(), conf: pod.conf(), data_dir: pod.data_dir.clone() };
     let (gate, patience) = (shared.gate.clone(), arguments.boot_patience);
     let version = pod.valkey_version;

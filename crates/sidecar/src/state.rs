@@ -4,6 +4,7 @@
 use crate::{
     boot::{self, Gate},
     configuration::{append_only::Progress, plan::Pending, record::Refused},
+    election::Consent,
     line::status::LineStatus,
     stop_mark::StopMark,
 };
@@ -35,6 +36,8 @@ pub struct State {
     pub valkey_version: Option<String>,
     /// The server process (its run id) that has all of the present settings.
     pub settled_run: Option<String>,
+    /// Why the running server takes no writes yet.
+    pub withheld: Option<&'static str>,
     pub append_only: Progress,
     pub refused: BTreeMap<String, Refused>,
     pub pending_restart: Vec<Pending>,
@@ -53,6 +56,8 @@ pub struct State {
     pub terminating: bool,
     #[serde(skip)]
     pub stop_mark: StopMark,
+    #[serde(skip)]
+    pub consent: Consent,
     #[serde(skip)]
     pub failed_probes: BTreeMap<(&'static str, &'static str), u64>,
     #[serde(skip)]

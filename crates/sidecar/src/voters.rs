@@ -1,12 +1,12 @@
 //! Waits until enough primaries would vote, as `sidecar_rules::voters` decides. IO; the hand-over and the failover command call it.
 
-use sidecar_rules::voters::{Prospect, Said, Vote, are_asked, linked, prospect, would_hear};
+use sidecar_rules::voters::{Opinion, Prospect, Said, Vote, are_asked, linked, prospect, would_hear};
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{
     task::JoinSet,
     time::{Instant, sleep},
 };
-use topology::{ClusterNodes, NodeId};
+use topology::{ClusterNode, ClusterNodes, NodeId};
 use valkey::{Address, CallError, Connection, Info};
 
 const ONE_ANSWER: Duration = Duration::from_millis(300);
@@ -74,6 +74,35 @@ async fn said_by(address: SocketAddr, candidate: &NodeId) -> Result<Said, CallEr
     let mut connection = Connection::open(&Address::Tcp(address), ONE_ANSWER).await?;
     let epoch = connection.cluster_info().await?.current_epoch;
     Ok(Said::of(&connection.cluster_nodes().await?, epoch, candidate))
+}
+
+/// What these nodes say of the one with this id. A failure is told to everybody, so some speak for all.
+pub async fn opinions_of(id: &NodeId, nodes: impl Iterator<Item = &ClusterNode>) -> Vec<Opinion> {
+    let mut asked = JoinSet::new();
+    for node in nodes.filter(|node| node.id != *id).take(sidecar_rules::voters::MOST) {
+        let (address, id) = (node.address, id.clone());
+        asked.spawn(async move { Some(Opinion::of(&view_of(&Address::Tcp(address?)).await.ok()?, &id)) });
+    }
+    asked.join_all().await.into_iter().map(|opinion| opinion.unwrap_or(Opinion::Silent)).collect()
+}
+
+/// Whether this very node runs where it is expected, whatever others say.
+pub async fn answers_as(node: &ClusterNode) -> bool {
+    let Some(address) = node.address else { return false };
+    let view = view_of(&Address::Tcp(address)).await;
+    view.is_ok_and(|view| view.myself().is_some_and(|myself| myself.id == node.id))
+}
+
+/// What those say of their replication who answer.
+pub async fn replication_of(addresses: Vec<SocketAddr>) -> Vec<Info> {
+    let mut asked = JoinSet::new();
+    for address in addresses {
+        asked.spawn(async move {
+            let mut connection = Connection::open(&Address::Tcp(address), ONE_ANSWER).await.ok()?;
+            connection.info(&["replication"]).await.ok()
+        });
+    }
+    asked.join_all().await.into_iter().flatten().collect()
 }
 
 async fn view_of(address: &Address) -> Result<ClusterNodes, CallError> {

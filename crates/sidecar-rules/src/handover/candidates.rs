@@ -73,7 +73,7 @@ impl Standing {
 
 /// Both views have to agree: the cluster's that the node is sound, the primary's that it streams to it.
 fn candidate(node: &ClusterNode, attached: &[AttachedReplica]) -> Option<Candidate> {
-    let address = node.address.filter(|_| node.is_sound() && !node.has_flag("nofailover"))?;
+    let address = node.address.filter(|_| node.is_sound())?;
     let stream = attached.iter().find(|replica| replica.address == address)?;
     let follows = stream.online && stream.lag_seconds.is_some_and(|lag| lag <= LONGEST_LAG_SECONDS);
     follows.then(|| Candidate { id: node.id.clone(), address, hostname: node.hostname.clone(), offset: stream.offset })
@@ -115,7 +115,7 @@ other 10.0.0.5:6379@16379,p-4 slave else 0 1 8 connected
     }
 
     #[test]
-    fn a_replica_still_copying_lagging_or_barred_is_no_candidate() {
+    fn a_replica_still_copying_or_lagging_is_no_candidate() {
         let second = |change: fn(&mut AttachedReplica)| {
             let mut attached = all();
             change(&mut attached[1]);
@@ -125,7 +125,13 @@ other 10.0.0.5:6379@16379,p-4 slave else 0 1 8 connected
         assert_eq!(second(|replica| replica.lag_seconds = Some(30)), ["p-1"]);
         assert_eq!(second(|replica| replica.lag_seconds = None), ["p-1"]);
         assert_eq!(second(|replica| replica.address.set_port(6380)), ["p-1"]);
-        assert_eq!(names(standing(&NODES.replace("p-2 slave", "p-2 slave,nofailover"), &all())), ["p-1"]);
+    }
+
+    /// It only keeps a replica from standing for election by itself.
+    #[test]
+    fn the_flag_that_every_replica_has_bars_none() {
+        let all_flagged = NODES.replace(" slave ", " slave,nofailover ");
+        assert_eq!(names(standing(&all_flagged, &all())), names(standing(NODES, &all())));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::{
     shard_ids, status,
     stop_note::{StopNote, StopNotes},
 };
-use crate::{process::ProcessWatch, state::Shared, volume};
+use crate::{process::ProcessWatch, state::Shared, volume, withheld};
 use api::valkey_version::ValkeyVersion;
 use link::{client::Notice, contract::Boot};
 use sidecar_rules::boot::{Decision, Facts, Start, better_copy, decide};
@@ -227,7 +227,7 @@ impl BootGuard {
         // Meanwhile an order may have been taken back: it is decided again before anybody is let through.
         match self.prepare(concede, awaited).await {
             true => Passage::Closed,
-            false => self.serve(awaited.disk.has_note).await,
+            false => self.serve(&awaited.disk).await,
         }
     }
 
@@ -259,8 +259,8 @@ impl BootGuard {
         volume::work(move || task(&folder)).await?.map_err(io::Error::other)
     }
 
-    async fn serve(&self, has_note: bool) -> Passage {
-        match self.serve_without_note(has_note).await {
+    async fn serve(&self, disk: &DiskFacts) -> Passage {
+        match self.serve_without_note(disk).await {
             Ok(Served::Read) => {
                 tracing::info!("Valkey got its configuration");
                 self.gate.served();
@@ -276,16 +276,17 @@ impl BootGuard {
 
     /// The note is about the stop before this start: left there, it would make a later crash look like a stop in order. It is
     /// kept as long as no Valkey starts, for the pod that stopped is still here when its Valkey has gone.
-    async fn serve_without_note(&self, has_note: bool) -> Result<Served, FifoError> {
-        if !has_note {
-            return fifo::serve(&self.paths.fifo, &self.line());
+    async fn serve_without_note(&self, disk: &DiskFacts) -> Result<Served, FifoError> {
+        let text = format!("{}{}", self.line(), withheld::lines(&disk.past));
+        if !disk.has_note {
+            return fifo::serve(&self.paths.fifo, &text);
         }
         let Some(reader) = fifo::reader(&self.paths.fifo)? else { return Ok(Served::NoReader) };
         // The reader waits meanwhile, and would read nothing at all if this process ended: not for long.
         let folder = self.paths.data_dir.clone();
         let removed = volume::work_within(NOTE_DEADLINE, move || StopNote::remove(&folder).map_err(io::Error::other));
         match removed.await.flatten() {
-            Ok(()) => reader.send(&self.line()),
+            Ok(()) => reader.send(&text),
             Err(error) => {
                 self.errors.log(&error);
                 reader.send(DISMISSAL).map(|_| Served::NoReader)

@@ -1,6 +1,6 @@
 //! The parameters that are the sidecar's: who this pod is, where things lie, how it stops. Pure.
 
-use crate::{arguments::PodArguments, stop_mark};
+use crate::{arguments::PodArguments, election, stop_mark};
 use api::{
     node_settings::{NODE_TIMEOUT, NodeSettings},
     valkey_version::ValkeyVersion,
@@ -49,6 +49,8 @@ fn cluster(pod: &PodArguments, settings: &NodeSettings) -> Pairs {
         // Valkey elects by itself only whose link was lost less than two node timeouts and a ping ago: see docs/boot.md.
         ("cluster-replica-validity-factor", "1".into()),
         ("repl-ping-replica-period", "1".into()),
+        // Only with the sidecar's consent.
+        (election::PARAMETER, election::STAY.into()),
         // While the pod stops, `stop_mark` says otherwise.
         (stop_mark::PARAMETER, stop_mark::NOT_STOPPING.into()),
         // How long a hand-over may hold clients back.

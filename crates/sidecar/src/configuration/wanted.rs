@@ -1,7 +1,7 @@
 //! What the settings ask of this pod's Valkey version, sorted by how it gets into effect. Pure.
 
 use super::{fixed, maximum_memory};
-use crate::{arguments::PodArguments, stop_mark};
+use crate::{arguments::PodArguments, election, stop_mark};
 use api::{
     node_settings::NodeSettings,
     parameters::{self, Change, GROUPS, Group},
@@ -38,7 +38,7 @@ const TYPED: [&str; 8] = [
 ];
 
 /// Those of the fixed parameters that a running server lets its users change.
-const HELD: [&str; 13] = [
+const HELD: [&str; 14] = [
     "port",
     "protected-mode",
     "shutdown-on-sigterm",
@@ -51,6 +51,7 @@ const HELD: [&str; 13] = [
     "cluster-replica-validity-factor",
     "cluster-require-full-coverage",
     "repl-ping-replica-period",
+    election::PARAMETER,
     stop_mark::PARAMETER,
 ];
 
@@ -72,6 +73,11 @@ impl Wanted {
     /// The value by which this pod says whether it stops.
     pub fn hold_stop_mark(&mut self, value: &str) {
         self.held.insert(stop_mark::PARAMETER.to_owned(), value.to_owned());
+    }
+
+    /// Whether the replica stands for election.
+    pub fn hold_consent(&mut self, value: &str) {
+        self.held.insert(election::PARAMETER.to_owned(), value.to_owned());
     }
 
     fn sort(&mut self, name: &str, value: &str, version: ValkeyVersion) {

@@ -24,6 +24,7 @@ pub enum Kind {
     ClusterDown,
     AuthenticationRequired,
     ApplyingSettings,
+    WritesWithheld,
     Refusing,
 }
 
@@ -37,6 +38,8 @@ pub struct Condition {
 pub struct Context<'a> {
     pub seen_valkey: bool,
     pub settled_run: Option<&'a str>,
+    /// Why it takes no writes yet.
+    pub withheld: Option<&'a str>,
     pub apply_problem: Option<&'a str>,
     /// Why Valkey is held back from starting.
     pub held_back: Option<&'a str>,
@@ -64,6 +67,7 @@ impl Kind {
             Kind::ClusterDown => "cluster-down",
             Kind::AuthenticationRequired => "authentication-required",
             Kind::ApplyingSettings => "applying-settings",
+            Kind::WritesWithheld => "writes-withheld",
             Kind::Refusing => "refusing",
         }
     }
@@ -127,6 +131,9 @@ fn serving(observation: &Observation, context: &Context<'_>) -> Condition {
     let Some(info) = &observation.info else {
         return Condition::new(Kind::Unreachable, "the server answers PING and not INFO");
     };
+    if let Some(reason) = context.withheld {
+        return Condition::new(Kind::WritesWithheld, reason);
+    }
     let run = info.text("run_id");
     if run.is_none() || run != context.settled_run {
         return Condition::new(Kind::ApplyingSettings, context.apply_problem.unwrap_or("settings are being applied"));

@@ -6,7 +6,7 @@ const PRIMARY: &str = "run_id:abc\nrole:master\nused_memory:1000\nmaxmemory:0\nm
 const REPLICA: &str = "run_id:abc\nrole:slave\nmaster_host:10.0.0.7\nmaster_port:6379\nmaster_link_status:";
 
 fn context() -> Context<'static> {
-    Context { seen_valkey: true, settled_run: Some("abc"), apply_problem: None, held_back: None }
+    Context { seen_valkey: true, settled_run: Some("abc"), withheld: None, apply_problem: None, held_back: None }
 }
 
 fn pong(info: &str) -> Observation {
@@ -101,6 +101,17 @@ fn a_node_is_ready_when_its_cluster_is_whole_even_if_that_is_one_node() {
         let observation = Observation { cluster: cluster(state_ok, known), ..pong(PRIMARY) };
         assert_eq!(condition(&observation).kind, kind);
     }
+}
+
+#[test]
+fn a_primary_that_takes_no_writes_yet_is_not_ready() {
+    let withheld = Context { withheld: Some("the others hold it for failed"), ..context() };
+    let condition = Condition::of(&pong(PRIMARY), &withheld);
+    assert_eq!(
+        (condition.kind, condition.kind.is_ready(), condition.kind.is_alive()),
+        (Kind::WritesWithheld, false, true)
+    );
+    assert_eq!(condition.detail, "the others hold it for failed");
 }
 
 #[test]

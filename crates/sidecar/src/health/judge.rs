@@ -13,6 +13,7 @@ impl Shared {
         let context = Context {
             seen_valkey: state.seen_valkey,
             settled_run: state.settled_run.as_deref(),
+            withheld: state.withheld,
             apply_problem: state.apply_problem.as_deref(),
             held_back: state.boot.as_ref().filter(|boot| boot.waiting).map(|boot| boot.reason.as_str()),
         };

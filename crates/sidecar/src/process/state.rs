@@ -48,6 +48,7 @@ pub struct ProcessWatch {
     events: broadcast::Sender<Event>,
     attached: watch::Sender<Vec<SocketAddr>>,
     position: watch::Sender<Option<Position>>,
+    orphaned: watch::Sender<bool>,
 }
 
 /// More than can happen between two turns of a listener.
@@ -61,6 +62,7 @@ impl Default for ProcessWatch {
             events: broadcast::Sender::new(EVENTS),
             attached: watch::Sender::default(),
             position: watch::Sender::default(),
+            orphaned: watch::Sender::default(),
         }
     }
 }
@@ -88,6 +90,11 @@ impl ProcessWatch {
         self.position.borrow().clone()
     }
 
+    /// It is a replica without a link to its primary.
+    pub fn orphaned(&self) -> watch::Receiver<bool> {
+        self.orphaned.subscribe()
+    }
+
     pub fn states(&self) -> watch::Receiver<ProcessState> {
         self.state.subscribe()
     }
@@ -110,6 +117,7 @@ impl ProcessWatch {
     pub(super) fn died(&self) {
         self.state.send_if_modified(|state| !std::mem::replace(&mut state.checked, true));
         let Some(run_id) = self.state.borrow().run_id.clone() else { return };
+        self.set_orphaned(false);
         self.state.send_modify(|state| {
             (state.run_id, state.role, state.silent, state.since) = (None, None, false, Instant::now());
         });
@@ -133,6 +141,10 @@ impl ProcessWatch {
 
     pub(super) fn set_position(&self, position: Option<Position>) {
         self.position.send_replace(position);
+    }
+
+    pub(super) fn set_orphaned(&self, orphaned: bool) {
+        self.orphaned.send_if_modified(|now| std::mem::replace(now, orphaned) != orphaned);
     }
 
     pub(super) fn silent(&self, silent: bool) {

@@ -10,3 +10,5 @@ mod hand_over;
 #[path = "../real/pod.rs"]
 mod pod;
 mod primary;
+mod silent_replica;
+mod votes;

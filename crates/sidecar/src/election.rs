@@ -1,0 +1,156 @@
+//! A replica stands for election only while its sidecar consents. Valkey lets one stand that was frozen when its primary failed and hears
+//! of that only now, however long the primary has been back; and from Valkey 9 on the voters take a replica's word for it that its
+//! primary has failed. IO; one task, started by `main`. The agent holds the parameter at what was last decided.
+
+use crate::{process::ProcessWatch, state::Shared, voters};
+use sidecar_rules::voters::may_stand;
+use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};
+use tokio::time::{Instant, sleep};
+use topology::{ClusterNode, ClusterNodes, Position, Role};
+use valkey::{Address, CallError, Connection, Info};
+
+pub const PARAMETER: &str = "cluster-replica-no-failover";
+pub const STAY: &str = "yes";
+const STAND: &str = "no";
+/// While the replica has no link to its primary.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
+const ANSWER: Duration = Duration::from_millis(500);
+/// What was heard is about that moment: a process that was stopped for longer in between asks again.
+const STALE: Duration = Duration::from_secs(1);
+/// A consent stands until the next look but one, or the one after it on a busy machine.
+const STANDS: Duration = Duration::from_secs(3);
+/// So long a replica that has more is waited for.
+const FOR_THE_BEST: Duration = Duration::from_secs(3);
+
+/// Until when a process may stand for election.
+#[derive(Clone, Debug, Default)]
+pub struct Consent(Option<(String, Instant)>);
+
+impl Consent {
+    /// The parameter's value for this process.
+    pub fn value(&self, run_id: &str, now: Instant) -> &'static str {
+        let stands = self.0.as_ref().is_some_and(|(run, until)| run == run_id && now < *until);
+        if stands { STAND } else { STAY }
+    }
+}
+
+pub struct Elections {
+    pub socket: PathBuf,
+    pub shared: Shared,
+    pub process: ProcessWatch,
+}
+
+impl Elections {
+    pub async fn run(self) {
+        let mut orphaned = self.process.orphaned();
+        loop {
+            let _ = orphaned.wait_for(|orphaned| *orphaned).await;
+            self.follow().await;
+        }
+    }
+
+    /// While it has no link to its primary.
+    async fn follow(&self) {
+        let (began, mut consented) = (Instant::now(), false);
+        while *self.process.orphaned().borrow() {
+            // Silence is no consent; what stands ends by itself.
+            let consents = self.look(began.elapsed() >= FOR_THE_BEST).await.unwrap_or(false);
+            if consents || consented {
+                let _later = self.tell(consents).await;
+            }
+            consented = consents;
+            sleep(BETWEEN_LOOKS).await;
+        }
+        if consented {
+            let _later = self.tell(false).await;
+        }
+    }
+
+    async fn look(&self, whoever: bool) -> Result<bool, CallError> {
+        let asked = Instant::now();
+        let mut own = self.connect().await?;
+        let nodes = own.cluster_nodes().await?;
+        let Some(primary) = failed_primary(&nodes) else { return Ok(false) };
+        let others: Vec<&ClusterNode> = nodes.voters().collect();
+        let opinions = voters::opinions_of(&primary.id, others.into_iter()).await;
+        if !may_stand(&opinions) || voters::answers_as(primary).await {
+            return Ok(false);
+        }
+        let position = position(&own.info(&["replication"]).await?);
+        let outdone = !whoever && is_outdone(&nodes, primary, position).await;
+        Ok(!outdone && asked.elapsed() < STALE)
+    }
+
+    async fn tell(&self, consents: bool) -> Result<(), CallError> {
+        let mut own = self.connect().await?;
+        let run = own.info(&["server"]).await?.text("run_id").unwrap_or_default().to_owned();
+        let value = {
+            let mut state = self.shared.lock();
+            state.consent = Consent(consents.then(|| (run.clone(), Instant::now() + STANDS)));
+            state.consent.value(&run, Instant::now())
+        };
+        own.config_set(&BTreeMap::from([(PARAMETER.to_owned(), value.to_owned())])).await?;
+        tracing::info!(consents, "whether this replica stands for election");
+        Ok(())
+    }
+
+    async fn connect(&self) -> Result<Connection, CallError> {
+        Connection::open(&Address::Unix(self.socket.clone()), ANSWER).await
+    }
+}
+
+/// The primary of this replica, if this one holds it for failed.
+fn failed_primary(nodes: &ClusterNodes) -> Option<&ClusterNode> {
+    let own = nodes.myself().filter(|own| own.role() == Some(Role::Replica))?;
+    nodes.find(own.primary.as_ref()?).filter(|primary| primary.has_failed() && !primary.slots.is_empty())
+}
+
+/// Another replica answers that has more of the same history.
+async fn is_outdone(nodes: &ClusterNodes, primary: &ClusterNode, own: Option<Position>) -> bool {
+    let others = nodes.replicas_of(&primary.id).filter(|node| !node.has_flag("myself"));
+    let addresses: Vec<SocketAddr> = others.filter_map(|node| node.address).collect();
+    let Some(own) = own else { return false };
+    let positions = voters::replication_of(addresses).await.into_iter().filter_map(|info| position(&info));
+    positions.into_iter().any(|other| other.replication_id == own.replication_id && other.offset > own.offset)
+}
+
+/// How far a replica has followed.
+fn position(info: &Info) -> Option<Position> {
+    let replication_id = info.text("master_replid")?.to_owned();
+    Some(Position { replication_id, offset: info.number("slave_repl_offset")? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_consent_is_for_one_process_and_a_short_time() {
+        let began = Instant::now();
+        let consent = Consent(Some(("a".into(), began + STANDS)));
+        assert_eq!(consent.value("a", began), STAND);
+        assert_eq!([consent.value("b", began), consent.value("a", began + STANDS)], [STAY, STAY]);
+        assert_eq!(Consent::default().value("a", began), STAY);
+    }
+
+    #[test]
+    fn only_a_replica_whose_primary_has_failed_with_slots_asks() {
+        let of = |own: &str, primary: &str| {
+            let view =
+                format!("me 10.0.0.1:6379@16379 myself,{own} 0 0 1 connected\np 10.0.0.2:6379@16379 {primary}\n");
+            failed_primary(&ClusterNodes::parse(&view).unwrap()).is_some()
+        };
+        assert!(of("slave p", "master,fail - 0 0 1 connected 0-5"));
+        assert!(!of("slave p", "master,fail? - 0 0 1 connected 0-5") && !of("slave p", "master - 0 0 1 connected 0-5"));
+        assert!(
+            !of("slave p", "master,fail - 0 0 1 connected") && !of("master -", "master,fail - 0 0 1 connected 0-5")
+        );
+    }
+
+    #[test]
+    fn a_replicas_position_is_how_far_it_has_followed() {
+        let info = Info::parse("role:slave\nmaster_replid:abc\nslave_repl_offset:7\nmaster_repl_offset:9\n");
+        assert_eq!(position(&info), Some(Position { replication_id: "abc".into(), offset: 7 }));
+        assert_eq!(position(&Info::parse("role:slave\n")), None);
+    }
+}
