@@ -1,7 +1,11 @@
 //! Counts connections and handshakes, in all and per address, and says no in time. What a cluster and a pod may have is counted
 //! in `shares`: who they are is known only after the handshake. No IO; time is passed in.
 
-use super::{Limits, Refusal, bucket::Bucket};
+use super::{
+    Limits, Refusal,
+    bucket::Bucket,
+    handshakes::{Handshake, Handshakes},
+};
 use parking_lot::Mutex;
 use std::{
     collections::HashMap,
@@ -9,24 +13,20 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
+use tokio::sync::oneshot;
 
 /// How often addresses are forgotten that have nothing open and all of their handshakes earned back.
 const FORGET: Duration = Duration::from_secs(10);
 
-#[derive(Default, Clone, Copy)]
-struct Count {
-    open: usize,
-    handshaking: usize,
-}
-
 struct Address {
-    count: Count,
+    open: usize,
     /// Outlives the connections: dialling again and again is what it is for.
-    handshakes: Bucket,
+    dials: Bucket,
 }
 
 struct Counts {
-    all: Count,
+    open: usize,
+    handshakes: Handshakes,
     by_address: HashMap<IpAddr, Address>,
     forgotten: Instant,
 }
@@ -38,82 +38,104 @@ pub struct Admission {
 
 impl Admission {
     pub fn new(limits: Limits) -> Arc<Self> {
-        let counts = Counts { all: Count::default(), by_address: HashMap::new(), forgotten: Instant::now() };
+        let (handshakes, by_address) = (Handshakes::default(), HashMap::new());
+        let counts = Counts { open: 0, handshakes, by_address, forgotten: Instant::now() };
         Arc::new(Self { limits, counts: Mutex::new(counts) })
     }
 
     /// A place for one connection, held until the ticket is dropped.
     pub fn enter(self: &Arc<Self>, address: IpAddr, now: Instant) -> Result<Ticket, Refusal> {
-        let (mut counts, burst) = (self.counts.lock(), self.limits.handshakes_burst_per_address);
-        self.forget(&mut counts, now);
-        let all = counts.all;
-        let here = counts.by_address.entry(address);
-        let here = here.or_insert_with(|| Address { count: Count::default(), handshakes: Bucket::full(burst, now) });
-        self.check(all, here, now)?;
-        change(&mut counts, address, |count| {
-            count.open += 1;
-            count.handshaking += 1;
-        });
-        Ok(Ticket { admission: self.clone(), address, handshaking: true })
-    }
-
-    fn check(&self, all: Count, here: &mut Address, now: Instant) -> Result<(), Refusal> {
-        let limits = &self.limits;
-        if all.open >= limits.connections {
-            return Err(Refusal::TooManyConnections);
-        }
-        if here.count.open >= limits.connections_per_address {
-            return Err(Refusal::TooManyFromAddress);
-        }
-        let under_way = all.handshaking >= limits.handshakes || here.count.handshaking >= limits.handshakes_per_address;
-        let (burst, per_second) = (limits.handshakes_burst_per_address, limits.handshakes_per_second_per_address);
-        if under_way || !here.handshakes.take(burst, per_second, now) {
-            return Err(Refusal::TooManyHandshakes);
-        }
-        Ok(())
-    }
-
-    fn forget(&self, counts: &mut Counts, now: Instant) {
-        if now < counts.forgotten + FORGET {
-            return;
-        }
-        counts.forgotten = now;
-        let (burst, per_second) =
-            (self.limits.handshakes_burst_per_address, self.limits.handshakes_per_second_per_address);
-        let idle = |here: &Address| here.count.open == 0 && here.handshakes.is_full(burst, per_second, now);
-        counts.by_address.retain(|_, here| !idle(here));
+        let mut counts = self.counts.lock();
+        counts.forget(&self.limits, now);
+        counts.enter(&self.limits, address, now)?;
+        let (handshake, displaced) = counts.handshakes.begin(address);
+        Ok(Ticket { admission: self.clone(), handshake, displaced })
     }
 
     pub fn open(&self) -> usize {
-        self.counts.lock().all.open
+        self.counts.lock().open
     }
 }
 
-fn change(counts: &mut Counts, address: IpAddr, with: impl Fn(&mut Count)) {
-    with(&mut counts.all);
-    if let Some(here) = counts.by_address.get_mut(&address) {
-        with(&mut here.count);
+impl Counts {
+    fn enter(&mut self, limits: &Limits, address: IpAddr, now: Instant) -> Result<(), Refusal> {
+        if self.open >= limits.connections {
+            return Err(Refusal::TooManyConnections);
+        }
+        let makes_room = self.makes_room(limits, address)?;
+        let burst = limits.handshakes_burst_per_address;
+        let here = self.by_address.entry(address);
+        let here = here.or_insert_with(|| Address { open: 0, dials: Bucket::full(burst, now) });
+        if here.open >= limits.connections_per_address {
+            return Err(Refusal::TooManyFromAddress);
+        }
+        if !here.dials.take(burst, limits.handshakes_per_second_per_address, now) {
+            return Err(Refusal::TooManyHandshakes);
+        }
+        here.open += 1;
+        self.open += 1;
+        makes_room.into_iter().for_each(|handshake| self.handshakes.end(handshake));
+        Ok(())
+    }
+
+    /// Whose handshake ends for one more of this address, if there is no room anyway.
+    fn makes_room(&self, limits: &Limits, address: IpAddr) -> Result<Option<Handshake>, Refusal> {
+        let handshakes = &self.handshakes;
+        if handshakes.of(address) >= limits.handshakes_per_address {
+            return handshakes.silent_of(address).map(Some).ok_or(Refusal::TooManyHandshakes);
+        }
+        if handshakes.count() >= limits.handshakes {
+            return handshakes.least_worthy(address).map(Some).ok_or(Refusal::TooManyHandshakes);
+        }
+        Ok(None)
+    }
+
+    fn forget(&mut self, limits: &Limits, now: Instant) {
+        if now < self.forgotten + FORGET {
+            return;
+        }
+        self.forgotten = now;
+        let (burst, per_second) = (limits.handshakes_burst_per_address, limits.handshakes_per_second_per_address);
+        self.by_address.retain(|_, here| here.open > 0 || !here.dials.is_full(burst, per_second, now));
+    }
+
+    fn leave(&mut self, address: IpAddr) {
+        self.open -= 1;
+        if let Some(here) = self.by_address.get_mut(&address) {
+            here.open -= 1;
+        }
     }
 }
 
 pub struct Ticket {
     admission: Arc<Admission>,
-    address: IpAddr,
-    handshaking: bool,
+    handshake: Handshake,
+    displaced: oneshot::Receiver<()>,
 }
 
 impl Ticket {
-    pub fn established(&mut self) {
-        if std::mem::take(&mut self.handshaking) {
-            change(&mut self.admission.counts.lock(), self.address, |count| count.handshaking -= 1);
-        }
+    /// The first byte has come.
+    pub fn spoke(&self) {
+        self.admission.counts.lock().handshakes.spoke(self.handshake);
+    }
+
+    /// Returns when the handshake has to make room for another.
+    pub async fn displaced(&mut self) {
+        // What is told is that the other half is gone.
+        let _ = (&mut self.displaced).await;
+    }
+
+    /// The handshake is done, well or not.
+    pub fn established(&self) {
+        self.admission.counts.lock().handshakes.end(self.handshake);
     }
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        self.established();
-        change(&mut self.admission.counts.lock(), self.address, |count| count.open -= 1);
+        let mut counts = self.admission.counts.lock();
+        counts.handshakes.end(self.handshake);
+        counts.leave(self.handshake.address);
     }
 }
 
@@ -139,12 +161,55 @@ mod tests {
         Admission::new(limits)
     }
 
+    fn entered(admission: &Arc<Admission>, last: u8, now: Instant) -> Ticket {
+        admission.enter(address(last), now).expect("there is room")
+    }
+
+    /// Whether a ticket's handshake was told to end.
+    fn is_displaced(ticket: &mut Ticket) -> bool {
+        ticket.displaced.try_recv() == Err(oneshot::error::TryRecvError::Closed)
+    }
+
     #[test]
     fn one_address_cannot_take_all_handshakes() {
         let (admission, now) = (admission(), Instant::now());
-        let _held = [admission.enter(address(1), now), admission.enter(address(1), now)];
+        let held = [entered(&admission, 1, now), entered(&admission, 1, now)];
+        held.iter().for_each(Ticket::spoke);
         assert_eq!(admission.enter(address(1), now).err(), Some(Refusal::TooManyHandshakes));
         assert!(admission.enter(address(2), now).is_ok());
+    }
+
+    #[test]
+    fn a_silent_handshake_makes_room_for_another_of_its_address_and_counts_as_a_connection_until_it_is_closed() {
+        let (admission, now) = (admission(), Instant::now());
+        let mut held = [entered(&admission, 1, now), entered(&admission, 1, now)];
+        let _third = entered(&admission, 1, now);
+        assert_eq!(held.each_mut().map(is_displaced), [true, false]);
+        assert_eq!(admission.open(), 3);
+        assert_eq!(admission.enter(address(1), now).err(), Some(Refusal::TooManyFromAddress));
+    }
+
+    #[test]
+    fn when_all_places_are_taken_a_silent_handshake_makes_room_and_one_that_goes_on_does_not() {
+        let (admission, now) = (admission(), Instant::now());
+        let mut held = [1, 2, 3].map(|last| entered(&admission, last, now));
+        held[0].spoke();
+        let fourth = entered(&admission, 4, now);
+        assert_eq!(held.each_mut().map(is_displaced), [false, true, false]);
+        drop(held);
+        let held = [5, 6].map(|last| entered(&admission, last, now));
+        held.iter().chain([&fourth]).for_each(Ticket::spoke);
+        assert_eq!(admission.enter(address(7), now).err(), Some(Refusal::TooManyHandshakes));
+    }
+
+    #[test]
+    fn an_address_that_dials_too_often_makes_nobody_leave() {
+        let limits = Limits { handshakes: 1, handshakes_burst_per_address: 1, ..Limits::default() };
+        let (admission, now) = (Admission::new(limits), Instant::now());
+        drop(entered(&admission, 1, now));
+        let mut held = entered(&admission, 2, now);
+        assert_eq!(admission.enter(address(1), now).err(), Some(Refusal::TooManyHandshakes));
+        assert!(!is_displaced(&mut held));
     }
 
     #[test]
@@ -152,12 +217,12 @@ mod tests {
         let (admission, now) = (admission(), Instant::now());
         let mut held = Vec::new();
         for _ in 0..3 {
-            let mut ticket = admission.enter(address(1), now).expect("there is room");
+            let ticket = entered(&admission, 1, now);
             ticket.established();
             held.push(ticket);
         }
         assert_eq!(admission.enter(address(1), now).err(), Some(Refusal::TooManyFromAddress));
-        let mut other = admission.enter(address(2), now).expect("there is room for others");
+        let other = entered(&admission, 2, now);
         other.established();
         assert_eq!(admission.enter(address(3), now).err(), Some(Refusal::TooManyConnections));
     }

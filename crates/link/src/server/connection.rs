@@ -36,7 +36,7 @@ type Stream = Box<TlsStream<TcpStream>>;
 pub async fn serve<O: Operator>(shared: Arc<Shared<O>>, stream: TcpStream, from: (SocketAddr, Ticket)) {
     let (address, mut ticket) = from;
     keep_alive::set(&stream);
-    let established = Box::pin(shake_hands(&shared, stream, address)).await;
+    let established = Box::pin(unless_displaced(&shared, stream, (address, &mut ticket))).await;
     ticket.established();
     match established {
         Ok((stream, peer)) => run(&shared, stream, peer).await,
@@ -47,6 +47,33 @@ pub async fn serve<O: Operator>(shared: Arc<Shared<O>>, stream: TcpStream, from:
     }
     drop(ticket);
     shared.parts.meter.connections(shared.admission.open());
+}
+
+/// A handshake, until others need its place more.
+async fn unless_displaced<O>(
+    shared: &Shared<O>,
+    stream: TcpStream,
+    (address, ticket): (SocketAddr, &mut Ticket),
+) -> Result<(Stream, Arc<Peer>), Refusal> {
+    let limits = &shared.parts.limits;
+    tokio::select! {
+        biased;
+        spoken = first_byte(&stream, limits) => spoken?,
+        () = ticket.displaced() => return Err(Refusal::Displaced),
+    }
+    ticket.spoke();
+    tokio::select! {
+        // Done is done, however late.
+        biased;
+        shaken = shake_hands(shared, stream, address) => shaken,
+        () = ticket.displaced() => Err(Refusal::Displaced),
+    }
+}
+
+/// Returns when there is something to read, be it the end.
+async fn first_byte(stream: &TcpStream, limits: &Limits) -> Result<(), Refusal> {
+    let heard = timeout(limits.first_byte_time, stream.peek(&mut [0])).await;
+    heard.map_err(|_| Refusal::FirstByteTime)?.map(drop).map_err(|_| Refusal::Handshake)
 }
 
 async fn shake_hands<O>(

@@ -33,6 +33,9 @@ pub struct Limits {
     pub streams_per_pod: usize,
     /// A heartbeat, a report, a wait and a hello, on two connections.
     pub calls_per_pod: usize,
+    /// From the connection to its first byte. A sidecar speaks as soon as it is connected; on a busy machine, or when its first packet
+    /// is lost, somewhat later.
+    pub first_byte_time: Duration,
     pub handshake_time: Duration,
     /// From the handshake to the first admitted call.
     pub first_call_time: Duration,
@@ -74,6 +77,7 @@ impl Default for Limits {
             connections_per_pod: 4,
             streams_per_pod: 2,
             calls_per_pod: 8,
+            first_byte_time: Duration::from_secs(2),
             handshake_time: Duration::from_secs(5),
             first_call_time: Duration::from_secs(10),
             call_time: Duration::from_secs(10),

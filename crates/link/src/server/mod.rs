@@ -4,6 +4,7 @@ mod admission;
 mod bucket;
 mod calls;
 mod connection;
+mod handshakes;
 mod held;
 mod limits;
 mod listen;

@@ -14,6 +14,10 @@ pub enum Refusal {
     Handshake,
     #[error("the TLS handshake took too long")]
     HandshakeTime,
+    #[error("nothing was said on the connection in time")]
+    FirstByteTime,
+    #[error("the handshake was not done when others needed its place")]
+    Displaced,
     #[error("the limit of connections is reached")]
     TooManyConnections,
     #[error("the limit of connections from one address is reached")]
