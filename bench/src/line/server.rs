@@ -85,7 +85,8 @@ pub async fn serve() -> Result<()> {
     let leadership = watch::Sender::new(Leadership::Leader { epoch: 1 });
     // All come from one address here.
     let many = 1_000_000;
-    let mut limits = Limits { connections_per_address: many, ..Limits::default() };
+    let mut limits =
+        Limits { connections_per_address: many, unproven_per_cluster_and_address: many, ..Limits::default() };
     if !orders.per_address {
         limits = Limits { handshakes_per_address: many, handshakes_burst_per_address: u32::MAX, ..limits };
     }

@@ -49,6 +49,9 @@ impl<O: Operator> Calls<O> {
         let of_cluster = shares.take(&self.peer.cluster, Kind::Call, parts.limits.calls_per_cluster);
         let of_cluster = of_cluster.ok_or(Refusal::TooManyCallsFromCluster)?;
         let proven = self.peer.prove(headers, parts.proof.as_ref(), &parts.limits).await?;
+        if !self.shared.rates.take(&proven.holder, Instant::now()) {
+            return Err(Refusal::TooManyCallsFromPod);
+        }
         let of_pod = shares.take(&proven.holder, Kind::Call, parts.limits.calls_per_pod);
         Ok([of_cluster, of_pod.ok_or(Refusal::TooManyCallsFromPod)?])
     }

@@ -22,6 +22,9 @@ pub struct Limits {
     /// Of them without a proven pod. A thousand pods that come within a second are proven in milliseconds each; a certificate
     /// alone holds no more than these, of some ten KiB each.
     pub unproven_per_cluster: usize,
+    /// Of these from one address: a pod with its cluster's certificate leaves room for its neighbours. Pods behind a node's address
+    /// translation share them, for the moment that a proof takes.
+    pub unproven_per_cluster_and_address: usize,
     /// One for each pod of the largest cluster, and those whose end is not seen yet.
     pub streams_per_cluster: usize,
     /// Read and answered at once, not those that are held. The unproven connections have one each; the others, done within
@@ -59,6 +62,9 @@ pub struct Limits {
     /// Calls a connection may make at once, and how many per second it earns back.
     pub calls_burst: u32,
     pub calls_per_second: u32,
+    /// The same of a pod, over all connections that it has and had: two that make use of all they may.
+    pub calls_burst_per_pod: u32,
+    pub calls_per_second_per_pod: u32,
 }
 
 impl Default for Limits {
@@ -72,6 +78,7 @@ impl Default for Limits {
             handshakes_per_second_per_address: 300,
             connections_per_cluster: 2_200,
             unproven_per_cluster: 256,
+            unproven_per_cluster_and_address: 64,
             streams_per_cluster: 1_200,
             calls_per_cluster: 512,
             connections_per_pod: 4,
@@ -91,6 +98,8 @@ impl Default for Limits {
             header_bytes: 8 * 1024,
             calls_burst: 60,
             calls_per_second: 5,
+            calls_burst_per_pod: 120,
+            calls_per_second_per_pod: 10,
         }
     }
 }

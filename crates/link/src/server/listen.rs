@@ -1,6 +1,9 @@
 //! The operator's listener: takes connections within the limits and gives each its task. IO.
 
-use super::{Leadership, Limits, Meter, Operator, PodProof, Wakeups, admission::Admission, connection, shares::Shares};
+use super::{
+    Leadership, Limits, Meter, Operator, PodProof, Wakeups, admission::Admission, connection, rates::Rates,
+    shares::Shares,
+};
 use crate::{credentials::Current, tls};
 use std::{
     future::Future,
@@ -31,6 +34,7 @@ pub struct Shared<O> {
     pub acceptor: TlsAcceptor,
     pub admission: Arc<Admission>,
     pub shares: Arc<Shares>,
+    pub rates: Rates,
     pub wakeups: Wakeups,
     pub streams: AtomicUsize,
     pub stopping: watch::Sender<bool>,
@@ -51,11 +55,13 @@ impl<O: Operator> Server<O> {
     pub fn new(parts: ServerParts<O>) -> Result<Self, rustls::Error> {
         let acceptor = TlsAcceptor::from(tls::server(&parts.credentials)?);
         let admission = Admission::new(parts.limits.clone());
+        let rates = Rates::new(parts.limits.calls_burst_per_pod, parts.limits.calls_per_second_per_pod);
         let shared = Shared {
             parts,
             acceptor,
             admission,
             shares: Arc::default(),
+            rates,
             wakeups: Wakeups::default(),
             streams: AtomicUsize::new(0),
             stopping: watch::Sender::new(false),

@@ -10,6 +10,7 @@ mod limits;
 mod listen;
 mod opening;
 mod peer;
+mod rates;
 mod refusal;
 mod replies;
 mod service;

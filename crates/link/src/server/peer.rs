@@ -12,7 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 use pki::identity::Naming;
 use std::{
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
@@ -50,7 +50,7 @@ pub struct Peer {
     shares: Arc<Shares>,
     _connection: Place,
     /// Given back with the proof.
-    unproven: Mutex<Option<Place>>,
+    unproven: Mutex<Option<[Place; 2]>>,
     /// Until there is one nothing of a message is read.
     proven: OnceLock<Proven>,
     proving: AsyncMutex<()>,
@@ -70,9 +70,9 @@ impl Peer {
         (shares, limits): (&Arc<Shares>, &Limits),
     ) -> Result<Self, Refusal> {
         let (now, cluster) = (Instant::now(), Holder::from(certificate.id.to_string()));
-        let place = |kind, most| shares.take(&cluster, kind, most);
-        let connection = place(Kind::Connection, limits.connections_per_cluster).ok_or(Refusal::TooManyFromCluster)?;
-        let unproven = place(Kind::Unproven, limits.unproven_per_cluster).ok_or(Refusal::TooManyUnproven)?;
+        let connection = shares.take(&cluster, Kind::Connection, limits.connections_per_cluster);
+        let connection = connection.ok_or(Refusal::TooManyFromCluster)?;
+        let unproven = unproven(&cluster, address.ip(), (shares, limits)).ok_or(Refusal::TooManyUnproven)?;
         Ok(Self {
             number,
             address,
@@ -177,6 +177,13 @@ impl Peer {
             connection: self.number,
         }
     }
+}
+
+/// Of its cluster, and of its cluster at its address.
+fn unproven(cluster: &Holder, address: IpAddr, (shares, limits): (&Arc<Shares>, &Limits)) -> Option<[Place; 2]> {
+    let here = Holder::from(format!("{cluster} {address}"));
+    let of_address = shares.take(&here, Kind::Unproven, limits.unproven_per_cluster_and_address)?;
+    Some([of_address, shares.take(cluster, Kind::Unproven, limits.unproven_per_cluster)?])
 }
 
 fn complete(sender: Option<&Sender>) -> Result<&Sender, Refusal> {

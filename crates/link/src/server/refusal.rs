@@ -26,7 +26,9 @@ pub enum Refusal {
     TooManyHandshakes,
     #[error("the limit of connections with one cluster's certificate is reached")]
     TooManyFromCluster,
-    #[error("the limit of connections with one cluster's certificate and without a proven pod is reached")]
+    #[error(
+        "the limit of connections with one cluster's certificate and without a proven pod is reached, in all or from one address"
+    )]
     TooManyUnproven,
     #[error("the limit of connections of one pod is reached")]
     TooManyFromPod,
@@ -38,7 +40,7 @@ pub enum Refusal {
     TooManyCalls,
     #[error("too many calls of one cluster are under way")]
     TooManyCallsFromCluster,
-    #[error("too many calls of one pod are under way")]
+    #[error("too many calls of one pod are under way, or were made")]
     TooManyCallsFromPod,
     #[error("the limit of streams of one cluster is reached")]
     TooManyStreamsFromCluster,

@@ -14,7 +14,7 @@ pub enum Kind {
     Call,
 }
 
-/// A cluster by the SPIFFE id of its certificate, a pod by its UID.
+/// A cluster by the SPIFFE id of its certificate, also together with an address; a pod by its UID.
 pub type Holder = Arc<str>;
 
 #[derive(Default)]

@@ -18,13 +18,16 @@ use rustls::{
     version::TLS13,
 };
 use std::{
-    net::SocketAddr,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
 };
-use tokio::{net::TcpStream, time::timeout};
+use tokio::{
+    net::{TcpSocket, TcpStream},
+    time::timeout,
+};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 use tonic::{Code, Request, Response, Status, body::Body};
 use tower_service::Service;
@@ -69,6 +72,10 @@ impl ServerCertVerifier for Trusting {
 }
 
 pub async fn tls(address: SocketAddr, identity: Option<Identity>) -> Result<TlsStream<TcpStream>> {
+    tls_from(Ipv4Addr::LOCALHOST.into(), address, identity).await
+}
+
+async fn tls_from(from: IpAddr, address: SocketAddr, identity: Option<Identity>) -> Result<TlsStream<TcpStream>> {
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_protocol_versions(&[&TLS13])?
         .dangerous()
@@ -78,7 +85,9 @@ pub async fn tls(address: SocketAddr, identity: Option<Identity>) -> Result<TlsS
         None => builder.with_no_client_auth(),
     };
     config.alpn_protocols = vec![b"h2".to_vec()];
-    let stream = TcpStream::connect(address).await?;
+    let socket = TcpSocket::new_v4()?;
+    socket.bind((from, 0).into())?;
+    let stream = socket.connect(address).await?;
     Ok(TlsConnector::from(Arc::new(config)).connect(ServerName::try_from("anybody")?, stream).await?)
 }
 
@@ -101,7 +110,10 @@ impl Service<HttpRequest<Body>> for Channel {
 }
 
 pub async fn channel(address: SocketAddr, identity: Option<Identity>) -> Result<Channel> {
-    let stream = tls(address, identity).await?;
+    over(tls(address, identity).await?).await
+}
+
+async fn over(stream: TlsStream<TcpStream>) -> Result<Channel> {
     let (sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await?;
     tokio::spawn(connection);
     Ok(Channel(sender))
@@ -109,6 +121,12 @@ pub async fn channel(address: SocketAddr, identity: Option<Identity>) -> Result<
 
 pub async fn client(address: SocketAddr, identity: Option<Identity>) -> Result<LineClient<Channel>> {
     Ok(LineClient::with_origin(channel(address, identity).await?, "https://operator".parse()?))
+}
+
+/// The same from another address than all the others.
+pub async fn client_from(from: IpAddr, address: SocketAddr, identity: Identity) -> Result<LineClient<Channel>> {
+    let channel = over(tls_from(from, address, Some(identity)).await?).await?;
+    Ok(LineClient::with_origin(channel, "https://operator".parse()?))
 }
 
 /// A heartbeat with these words and this token.

@@ -3,7 +3,7 @@
 use crate::{
     certificates::{CLUSTER, Installation, NAMESPACE},
     operator::Running,
-    raw::{Channel, beat, client},
+    raw::{Channel, beat, client, client_from},
     sidecar::sender,
 };
 use anyhow::{Result, ensure};
@@ -86,6 +86,38 @@ async fn a_certificate_without_a_proven_pod_holds_few_connections() -> Result<()
     let [first, _] = &mut idle;
     prove(first, CLUSTER, "orders-4").await?;
     setup.proven(CLUSTER, "orders-3").await.map(drop)
+}
+
+#[tokio::test]
+async fn a_pod_that_proves_nothing_leaves_room_for_those_of_its_cluster_at_other_addresses() -> Result<()> {
+    let setup = Setup::new(Limits { unproven_per_cluster_and_address: 2, ..Limits::default() }).await?;
+    let _idle = [setup.connected(CLUSTER).await?, setup.connected(CLUSTER).await?];
+    ensure!(setup.proven(CLUSTER, "orders-0").await.is_err());
+    setup.running.refused("TooManyUnproven").await?;
+    let identity = setup.installation.identity(NAMESPACE, CLUSTER)?;
+    let mut neighbour = client_from([127, 0, 0, 2].into(), setup.running.address, identity).await?;
+    prove(&mut neighbour, CLUSTER, "orders-1").await?;
+    setup.others_are_served().await
+}
+
+#[tokio::test]
+async fn a_pod_that_dials_again_calls_no_more_than_its_rate_and_its_neighbours_are_served() -> Result<()> {
+    let limits = Limits { calls_burst_per_pod: 10, calls_per_second_per_pod: 1, ..Limits::default() };
+    let setup = Setup::new(limits).await?;
+    let began = std::time::Instant::now();
+    let mut served = 0;
+    for _ in 0..10 {
+        let mut pod = setup.connected(CLUSTER).await?;
+        for _ in 0..5 {
+            served += u64::from(prove(&mut pod, CLUSTER, "orders-0").await.is_ok());
+        }
+    }
+    // The burst, and one for every second that the machine took.
+    let allowed = 10 + began.elapsed().as_secs() + 1;
+    ensure!(served <= allowed, "{served} of 50 were served, {allowed} are allowed");
+    setup.running.refused("TooManyCallsFromPod").await?;
+    setup.proven(CLUSTER, "orders-1").await?;
+    setup.others_are_served().await
 }
 
 #[tokio::test]
