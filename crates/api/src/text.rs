@@ -1,6 +1,7 @@
-//! How lists and digests are written in statuses, names and annotations. Pure.
+//! How lists, digests and what others say are written in statuses, names, annotations and logs. Pure.
 
 use sha2::{Digest, Sha256};
+use std::borrow::Cow;
 
 /// The first few of a list, and how many more there are.
 pub fn listed<T: AsRef<str>>(items: &[T], most: usize) -> String {
@@ -17,9 +18,54 @@ pub fn digest(content: &[u8], digits: usize) -> String {
     all.chars().take(digits).collect()
 }
 
+/// What stands for a character that is not shown.
+const HIDDEN: char = '\u{fffd}';
+
+/// What others say, fit for a status, an Event and a line of the log: in one line, without what steers a terminal, turns the order of
+/// what is read around, or is changed or refused by the API server's reader of applied objects, which takes U+0085 for a line break.
+pub fn plain(text: &str) -> Cow<'_, str> {
+    if text.chars().all(is_plain) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.chars().map(shown).collect())
+}
+
+fn shown(c: char) -> char {
+    match c {
+        '\t' | '\n' | '\r' | '\u{85}' | '\u{2028}' | '\u{2029}' => ' ',
+        c if is_plain(c) => c,
+        _ => HIDDEN,
+    }
+}
+
+pub fn is_plain(c: char) -> bool {
+    let turns = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    !c.is_control() && !turns && is_kept(c)
+}
+
+/// Whether the API server stores it in an applied object as it was sent. It reads them as YAML, in which some are line breaks and
+/// others must not be.
+pub fn is_kept(c: char) -> bool {
+    !matches!(c, '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{fffe}' | '\u{ffff}')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_is_one_line_that_steers_no_terminal() {
+        assert_eq!(
+            plain("a\u{1b}[31mb\r\nc\u{85}d\u{2028}e\u{9b}1m\u{202e}f\u{0}"),
+            "a\u{fffd}[31mb  c d e\u{fffd}1m\u{fffd}f\u{fffd}"
+        );
+    }
+
+    #[test]
+    fn words_of_all_scripts_stay_as_they_are() {
+        let text = "größe 100 % – „数据“ مرحبا 👩‍💻 …";
+        assert!(matches!(plain(text), Cow::Borrowed(same) if same == text));
+    }
 
     #[test]
     fn a_long_list_tells_how_many_are_left_out() {

@@ -6,8 +6,10 @@ use crate::validated::{Exporter, Storage, reference};
 use api::cluster::effective::{self, EffectiveSpec, Resources};
 use api::parameters;
 use api::quantity::Quantity;
+use api::text;
 use api::valkey_version::ValkeyVersion;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use std::collections::BTreeMap;
 
 /// The most nodes that Valkey's cluster bus is meant for.
 const MOST_PODS: u32 = 1000;
@@ -39,6 +41,10 @@ impl Problems {
         let version = self.take("spec.valkeyImage.tag", ValkeyVersion::from_tag(&spec.valkey_image.tag))?;
         self.list.extend(config_problems(spec, version));
         Some(version)
+    }
+
+    pub fn text(&mut self, spec: &EffectiveSpec) {
+        self.list.extend(text_problems(spec));
     }
 
     pub fn identity(&mut self, metadata: &ObjectMeta) -> Option<(String, String, String)> {
@@ -136,6 +142,25 @@ impl Problems {
             }
         }
     }
+}
+
+/// What would not arrive at Valkey or in the pods as it is written. The API server changes it, and so it would be put right for ever.
+fn text_problems(spec: &EffectiveSpec) -> Vec<Problem> {
+    let not_printed = |c: char| c != '\t' && !text::is_plain(c);
+    let line = "is not printed: write the value in one line of printable characters";
+    let config = unfit("spec.config", &spec.config, not_printed, line);
+    let kept = "the API server does not keep: take it out";
+    let annotations = unfit("spec.annotations", &spec.annotations, |c| !text::is_kept(c), kept);
+    config.into_iter().chain(annotations).collect()
+}
+
+fn unfit(field: &str, map: &BTreeMap<String, String>, is_unfit: impl Fn(char) -> bool, why: &str) -> Vec<Problem> {
+    let problem = |(name, value): (&String, &String)| {
+        let code = u32::from(value.chars().find(|c| is_unfit(*c))?);
+        let problem = format!("holds U+{code:04X}, which {why}");
+        Some(Problem { field: format!("{field}[{name}]"), problem })
+    };
+    map.iter().filter_map(problem).collect()
 }
 
 fn config_problems(spec: &EffectiveSpec, version: ValkeyVersion) -> Vec<Problem> {

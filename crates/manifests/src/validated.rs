@@ -77,6 +77,7 @@ impl ValidatedCluster {
         let mut problems = Problems::default();
         let Effective { spec, origins } = effective;
         let version = problems.version(&spec);
+        problems.text(&spec);
         let storage = problems.storage(&spec, live);
         let exporter = problems.exporter(&spec);
         problems.resources("spec.resources", &spec.resources);

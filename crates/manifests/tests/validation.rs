@@ -83,6 +83,23 @@ fn parameters_are_checked_against_the_version() {
 }
 
 #[test]
+fn a_text_that_would_not_arrive_as_it_is_written_is_refused_by_the_name_of_its_field() {
+    let spec = spec(&json!({
+        "config": { "locale-collate": "C\u{85}", "proc-title-template": "{title}\u{2028}", "hz": "1\t", "loglevel": "\u{1b}[1m" },
+        "annotations": { "note": "one\u{85}two", "lines": "one\n\ttwo ä" },
+    }));
+    let found: Vec<String> = problems(spec).iter().map(ToString::to_string).collect();
+    assert_eq!(found.len(), 4, "{found:#?}");
+    let says = |begin: &str| found.iter().any(|text| text.starts_with(begin));
+    assert!(says("spec.config[locale-collate]: holds U+0085, which is not printed: write the value in one line"));
+    assert!(says("spec.config[proc-title-template]: holds U+2028") && says("spec.config[loglevel]: holds U+001B"));
+    assert!(
+        says("spec.annotations[note]: holds U+0085, which the API server does not keep: take it out"),
+        "{found:#?}"
+    );
+}
+
+#[test]
 fn an_object_that_was_never_stored_is_refused() {
     let mut stray = cluster(case("minimal").unwrap());
     stray.metadata.uid = None;

@@ -15,6 +15,7 @@ pub mod line;
 pub mod logging;
 pub mod metrics;
 mod open_files;
+mod plain_lines;
 pub mod run;
 pub mod runtime;
 pub mod serve;

@@ -1,6 +1,7 @@
 //! Log lines on standard error: JSON for machines, text for a terminal. Called once by `main`.
 
 use crate::arguments::{LogArguments, LogFormat};
+use crate::plain_lines::PlainLines;
 use std::io::IsTerminal;
 use tracing_subscriber::EnvFilter;
 
@@ -16,8 +17,10 @@ pub fn start(arguments: &LogArguments) -> Result<(), Error> {
     let filter = EnvFilter::try_new(&arguments.log_filter)
         .map_err(|source| Error::ParseFilter { filter: arguments.log_filter.clone(), source })?;
     let terminal = std::io::stderr().is_terminal();
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(terminal);
-    if is_json(arguments.log_format) {
+    let json = is_json(arguments.log_format);
+    let writer = move || PlainLines { inner: std::io::stderr(), colours: terminal && !json };
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).with_ansi(terminal);
+    if json {
         lines.json().flatten_event(true).with_span_list(false).try_init().map_err(Error::Install)
     } else {
         lines.with_target(false).try_init().map_err(Error::Install)

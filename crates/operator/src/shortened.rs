@@ -1,4 +1,4 @@
-//! What others say, cut to what a line of the log or of a status bears. Pure.
+//! What others say, cut to what a line of the log or of a status bears, and in characters that it bears. Pure.
 
 use std::fmt::{self, Write};
 
@@ -24,7 +24,7 @@ pub fn shortened(said: fmt::Arguments<'_>) -> String {
     if cut.write_fmt(said).is_err() {
         cut.text.push('…');
     }
-    cut.text
+    api::text::plain(&cut.text).into_owned()
 }
 
 #[cfg(test)]
@@ -36,5 +36,11 @@ mod tests {
         assert_eq!(shortened(format_args!("{}", "short")), "short");
         let long = shortened(format_args!("{:?}", "ä".repeat(100_000)));
         assert!(long.len() <= MOST + '…'.len_utf8() && long.ends_with("ä…"), "{long}");
+    }
+
+    #[test]
+    fn what_would_steer_a_terminal_or_begin_a_line_of_its_own_is_not_passed_on() {
+        let said = "a\u{1b}[31mb\nc\u{85}d\u{2028}e\u{9b}1mf\u{202e}g";
+        assert_eq!(shortened(format_args!("{said}")), "a�[31mb c d e�1mf�g");
     }
 }

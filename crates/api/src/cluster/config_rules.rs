@@ -8,6 +8,9 @@ use serde_json::Value;
 /// Bounds that keep the API server's cost estimate of the rules low; far above what a configuration needs.
 const MOST_PARAMETERS: usize = 100;
 const LONGEST_VALUE: usize = 512;
+/// As `text::is_plain`, but for the tab, which is a blank to Valkey.
+const NOT_PRINTED: &str =
+    r"[\\x00-\\x08\\x0a-\\x1f\\x7f-\\x9f\\x{2028}-\\x{202e}\\x{2066}-\\x{2069}\\x{fffe}\\x{ffff}]";
 
 pub fn schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
@@ -23,8 +26,9 @@ fn config() -> Value {
     rules.push(unknown());
     rules.push(alias());
     rules.push(rule(
-        "self.all(k, !self[k].contains('\\n') && !self[k].contains('\\r'))",
-        "config holds a value with a line break: give each parameter its own key and write the value in one line",
+        &format!("self.all(k, !self[k].matches('{NOT_PRINTED}'))"),
+        "config holds a value with a line break or another character that is not printed: give each parameter its own key and \
+         write the value in one line",
     ));
     Value::Array(rules)
 }

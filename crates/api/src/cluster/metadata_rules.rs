@@ -5,6 +5,8 @@ use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
 const MOST_ENTRIES: usize = 64;
+/// As `text::is_kept`.
+const NOT_KEPT: &str = r"[\\x7f-\\x9f\\x{2028}\\x{2029}\\x{fffe}\\x{ffff}]";
 const QUALIFIED_NAME: &str = "^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$";
 
 pub fn labels(_: &mut SchemaGenerator) -> Schema {
@@ -18,7 +20,11 @@ pub fn labels(_: &mut SchemaGenerator) -> Schema {
 }
 
 pub fn annotations(_: &mut SchemaGenerator) -> Schema {
-    map("annotations", &json!({ "type": "string", "maxLength": 4096 }), Vec::new())
+    let kept = rule(
+        &format!("self.all(k, !self[k].matches('{NOT_KEPT}'))"),
+        "annotations holds a value with a character that the API server does not keep: take out U+007F to U+009F, U+2028 and U+2029",
+    );
+    map("annotations", &json!({ "type": "string", "maxLength": 4096 }), vec![kept])
 }
 
 fn map(field: &str, value: &Value, mut rules: Vec<Value>) -> Schema {

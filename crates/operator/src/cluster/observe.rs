@@ -4,6 +4,7 @@
 use super::ClusterKind;
 use crate::line::SidecarFacts;
 use crate::runtime::{Known, ObjectId, Scope, Snapshot};
+use crate::shortened::shortened;
 use api::cluster::{ValkeyCluster, ValkeyClusterStatus};
 use futures::future::join_all;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -74,15 +75,15 @@ fn line_facts(observation: &Observation, pass: &Pass<'_>) -> LineFacts {
 }
 
 fn sidecar_state(facts: &SidecarFacts) -> SidecarState {
-    let refused = facts.beat.revisions.as_ref().map(|revisions| revisions.refused.clone());
+    let refused = facts.beat.revisions.iter().flat_map(|revisions| &revisions.refused);
     SidecarState {
         pod_uid: facts.pod.pod_uid.clone(),
         connected: facts.connected,
         lost: facts.lost,
         last_heartbeat: Some(facts.last_heartbeat),
-        version: facts.version.clone(),
+        version: shortened(format_args!("{}", facts.version)),
         certificate_expires: Some(facts.certificate.not_after),
-        refused: refused.unwrap_or_default(),
+        refused: refused.map(|refused| shortened(format_args!("{refused}"))).collect(),
     }
 }
 

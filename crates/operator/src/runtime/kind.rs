@@ -32,7 +32,7 @@ pub trait Kind: Send + Sync + Sized + 'static {
     type Observation: Send + Sync + 'static;
     /// What its plan says beside steps and status; for `send`.
     type Details: Send + Sync + 'static;
-    type Status: Serialize + Clone + PartialEq + Send + Sync + 'static;
+    type Status: Serialize + DeserializeOwned + Clone + PartialEq + Send + Sync + 'static;
 
     /// For logs and metrics: what it is called, and its status as something that is written.
     const KIND: &'static str;

@@ -12,6 +12,7 @@ mod entry;
 mod kind;
 mod memories;
 mod object;
+mod plain;
 mod publish;
 mod references;
 mod resources;

@@ -4,9 +4,11 @@
 use super::controller::Controller;
 use super::kind::Kind;
 use super::object::ObjectId;
+use super::plain;
 use super::resources;
 use super::state::Published;
 use api::names::{API_VERSION, MANAGER};
+use api::text;
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use k8s_openapi::jiff::Timestamp;
@@ -38,6 +40,10 @@ pub async fn publish<K: Kind>(
     if previous == Some(&next) {
         return Ok(());
     }
+    let next = plain::status(next);
+    if previous == Some(&next) {
+        return Ok(());
+    }
     let before = previous.map(K::conditions).unwrap_or_default();
     for notice in notices(before, K::conditions(&next)) {
         tell(&notice, id, now, controller).await?;
@@ -51,7 +57,8 @@ pub async fn others<K: Kind>(
     statuses: Vec<OtherStatus>,
     controller: &Controller<K>,
 ) -> Result<(), Error> {
-    for OtherStatus { kind, written_as, name, uid, status } in statuses {
+    for OtherStatus { kind, written_as, name, uid, mut status } in statuses {
+        plain::value_in_place(&mut status);
         let api = resources::own_kind(&controller.scope.client, kind, &id.key.namespace);
         let metadata = json!({ "name": name, "uid": uid });
         let patch = json!({ "apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "status": status });
@@ -113,7 +120,7 @@ fn event(notice: &Notice, id: &ObjectId, now: Timestamp) -> Event {
         },
         type_: Some(if notice.warning { "Warning" } else { "Normal" }.to_owned()),
         reason: Some(notice.reason.clone()),
-        message: Some(notice.message.clone()),
+        message: Some(text::plain(&notice.message).into_owned()),
         involved_object: reference(id),
         first_timestamp: Some(Time(now)),
         last_timestamp: Some(Time(now)),
@@ -151,6 +158,16 @@ mod tests {
             Notice { warning: true, reason: "FailoverStarted".into(), message: message.into(), replaces: about.into() };
         let key = ObjectKey::cluster("test", "poc");
         event_name(&notice, &ObjectId { api_version: "valkey.io/v1alpha1".into(), key, uid: "uid".into() })
+    }
+
+    #[test]
+    fn an_event_is_one_line_that_steers_no_terminal() {
+        let message = "orders-0 says:\u{85}\u{1b}[2Jall is well".to_owned();
+        let notice = Notice { warning: true, reason: "SettingRefused".into(), message, replaces: String::new() };
+        let key = ObjectKey::cluster("test", "poc");
+        let id = ObjectId { api_version: "valkey.io/v1alpha1".into(), key, uid: "uid".into() };
+        let told = event(&notice, &id, Timestamp::UNIX_EPOCH).message;
+        assert_eq!(told.as_deref(), Some("orders-0 says: \u{fffd}[2Jall is well"));
     }
 
     #[test]
