@@ -106,6 +106,8 @@ names! {
         SidecarsConnecting,
         /// Sidecars of running pods are not connected.
         SidecarsDisconnected,
+        /// Sidecars of running pods are not connected because the tokens of their pods are refused.
+        SidecarTokensRefused,
         /// Every slot is served.
         AllSlotsCovered,
         /// Some slots have no owner.

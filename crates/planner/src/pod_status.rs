@@ -7,11 +7,14 @@ use crate::status::{Found, whole_second};
 use api::cluster::{PodStatus, ValkeyClusterStatus};
 use api::conditions::Reason;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use std::collections::BTreeMap;
 
 /// Pods in the status; the summary counts them all.
 const MOST: usize = 100;
 /// Pods named in a message.
 const NAMED: usize = 10;
+/// Reasons why tokens are refused; mostly all are refused for the same.
+const REASONS: usize = 3;
 
 type Previous<'a> = Option<&'a ValkeyClusterStatus>;
 
@@ -81,21 +84,36 @@ pub fn sidecars_connected(report: &Report, previous: Previous<'_>) -> Found {
     let asked = report.asked.as_ref().map_or(report.sidecars.len(), |asked| asked.pods as usize);
     let connected = connected(report, previous);
     let counted = format!("{connected} of {asked} sidecars are connected");
-    let missing: Vec<&str> = report
-        .sidecars
-        .iter()
-        .filter(|sidecar| sidecar.state == Contact::Missing)
-        .map(|sidecar| sidecar.pod.as_str())
-        .collect();
-    if !missing.is_empty() {
-        return (
-            false,
-            Reason::SidecarsDisconnected,
-            format!("{counted}; not those of {}", api::text::listed(&missing, NAMED)),
-        );
+    let missing = || report.sidecars.iter().filter(|sidecar| sidecar.state == Contact::Missing);
+    let names: Vec<&str> = missing().map(|sidecar| sidecar.pod.as_str()).collect();
+    if !names.is_empty() {
+        let message = format!("{counted}; not those of {}", api::text::listed(&names, NAMED));
+        return match turned_away(missing()) {
+            Some(why) => (false, Reason::SidecarTokensRefused, format!("{message}. {why}")),
+            None => (false, Reason::SidecarsDisconnected, message),
+        };
     }
     if connected < asked || asked == 0 {
         return (false, Reason::SidecarsConnecting, counted);
     }
     (true, Reason::AllSidecarsConnected, counted)
+}
+
+/// Whose tokens are refused and why, each reason once, and the way out.
+fn turned_away<'a>(missing: impl Iterator<Item = &'a Sidecar>) -> Option<String> {
+    let mut pods_by_reason: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for sidecar in missing {
+        if let Some(why) = &sidecar.turned_away {
+            pods_by_reason.entry(why).or_default().push(&sidecar.pod);
+        }
+    }
+    let told = pods_by_reason.iter().take(REASONS);
+    let told: Vec<_> = told.map(|(why, pods)| format!("{} ({why})", api::text::listed(pods, NAMED))).collect();
+    let told = told.join("; ");
+    (!told.is_empty()).then(|| {
+        format!(
+            "The API server or the operator refuses the tokens of {told}. If their ServiceAccount was made anew, wait for the \
+             tokens that the kubelet brings within the hour, or replace these pods one at a time"
+        )
+    })
 }

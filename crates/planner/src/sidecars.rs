@@ -6,6 +6,7 @@ use crate::report::Trouble;
 use api::conditions::Reason;
 use api::names;
 use k8s_openapi::jiff::Timestamp;
+use std::collections::BTreeMap;
 
 /// A sidecar of a pod younger than this is on its way.
 const PATIENCE: i64 = 20;
@@ -32,6 +33,8 @@ pub struct SidecarState {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LineFacts {
     pub sidecars: Vec<SidecarState>,
+    /// UIDs of pods whose tokens were refused, each with the reason.
+    pub turned_away: BTreeMap<String, String>,
     /// The leader changed a moment ago: who was not heard of may be on the way back.
     pub returning: bool,
 }
@@ -44,6 +47,8 @@ pub struct Sidecar {
     pub last_heartbeat: Option<Timestamp>,
     pub version: Option<String>,
     pub certificate_expires: Option<Timestamp>,
+    /// Why its token was refused; not of one that is connected.
+    pub turned_away: Option<String>,
 }
 
 /// Whether a sidecar is connected.
@@ -72,9 +77,11 @@ pub fn sidecars(observation: &Observation, count: u32, now: Timestamp) -> Vec<Si
 
 fn sidecar(pod: &PodFacts, line: &LineFacts, now: Timestamp) -> Sidecar {
     let known = line.sidecars.iter().find(|sidecar| sidecar.pod_uid == pod.uid);
+    let state = contact(pod, known, line.returning, now);
     Sidecar {
         pod: pod.name.clone(),
-        state: contact(pod, known, line.returning, now),
+        state,
+        turned_away: line.turned_away.get(&pod.uid).filter(|_| state != Contact::Connected).cloned(),
         last_heartbeat: known.and_then(|known| known.last_heartbeat),
         version: known.map(|known| known.version.clone()).filter(|version| !version.is_empty()),
         certificate_expires: known.and_then(|known| known.certificate_expires),

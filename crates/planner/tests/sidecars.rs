@@ -39,7 +39,7 @@ fn identity() -> Identity {
 
 fn observed(pods: usize, sidecars: Vec<SidecarState>) -> Observation {
     let pods = (0..pods).map(|ordinal| pod(ordinal, LONG_AGO)).collect();
-    let line = LineFacts { sidecars, returning: false };
+    let line = LineFacts { sidecars, ..LineFacts::default() };
     Observation { cluster: identity(), pods, line, ..Observation::default() }
 }
 
@@ -91,6 +91,34 @@ fn a_sidecar_that_is_gone_is_named_and_listed_first() {
     assert_eq!(message, "5 of 6 sidecars are connected; not those of poc-4");
     assert_eq!((status.pods[0].name.as_str(), status.pods[0].connected), ("poc-4", false));
     assert_eq!(status.sidecars.as_deref(), Some("5/6"));
+}
+
+#[test]
+fn a_sidecar_whose_token_is_refused_is_named_with_the_reason_and_the_remedy() {
+    let mut sidecars = all(9_000);
+    sidecars.truncate(3);
+    let mut observation = observed(6, sidecars);
+    let why = "service account UID (b) does not match claim (a)";
+    // One that is connected may have shown an old token on another connection.
+    for ordinal in [0, 3, 4] {
+        observation.line.turned_away.insert(format!("uid-{ordinal}"), why.to_owned());
+    }
+    observation.line.turned_away.insert("uid-5".to_owned(), "it has expired".to_owned());
+    let (value, reason, message) = said(&published(&observation, None));
+    assert_eq!((value.as_str(), reason.as_str()), ("False", "SidecarTokensRefused"));
+    assert_eq!(
+        message,
+        "3 of 6 sidecars are connected; not those of poc-3, poc-4, poc-5. The API server or the operator refuses the tokens of \
+         poc-5 (it has expired); poc-3, poc-4 (service account UID (b) does not match claim (a)). If their ServiceAccount was \
+         made anew, wait for the tokens that the kubelet brings within the hour, or replace these pods one at a time"
+    );
+}
+
+#[test]
+fn a_token_that_was_refused_before_the_pod_was_heard_is_no_word_worth() {
+    let mut observation = observed(6, all(9_000));
+    observation.line.turned_away.insert("uid-0".to_owned(), "it has expired".to_owned());
+    assert_eq!(said(&published(&observation, None)).1, "AllSidecarsConnected");
 }
 
 #[test]

@@ -164,5 +164,5 @@ fn line(world: &World, nodes: &NodeObservation) -> LineFacts {
         last_heartbeat: Some(world.timestamp()),
         ..SidecarState::default()
     };
-    LineFacts { sidecars: sidecars.map(state).collect(), returning: false }
+    LineFacts { sidecars: sidecars.map(state).collect(), ..LineFacts::default() }
 }

@@ -48,12 +48,21 @@ impl<O: Operator> Calls<O> {
         let (shares, parts) = (&self.shared.shares, &self.shared.parts);
         let of_cluster = shares.take(&self.peer.cluster, Kind::Call, parts.limits.calls_per_cluster);
         let of_cluster = of_cluster.ok_or(Refusal::TooManyCallsFromCluster)?;
-        let proven = self.peer.prove(headers, parts.proof.as_ref(), &parts.limits).await?;
+        let proven = self.peer.prove(headers, parts.proof.as_ref(), &parts.limits).await;
+        let proven = proven.inspect_err(|refusal| self.turned_away(headers, refusal))?;
         if !self.shared.rates.take(&proven.holder, Instant::now()) {
             return Err(Refusal::TooManyCallsFromPod);
         }
         let of_pod = shares.take(&proven.holder, Kind::Call, parts.limits.calls_per_pod);
         Ok([of_cluster, of_pod.ok_or(Refusal::TooManyCallsFromPod)?])
+    }
+
+    /// Tells of whose token was refused, so that somebody sees more than that it is not connected.
+    fn turned_away(&self, headers: &HeaderMap, refusal: &Refusal) {
+        let Refusal::PodProof(why) = refusal else { return };
+        if let Some(claimed) = self.peer.claims(headers, self.shared.parts.proof.as_ref()) {
+            self.shared.parts.operator.turned_away(&claimed, why);
+        }
     }
 
     fn stream_places(&self) -> Result<[Place; 2], Refusal> {

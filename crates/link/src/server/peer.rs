@@ -139,13 +139,19 @@ impl Peer {
         }
         let Ok(_turn) = self.proving.try_lock() else { return Err(Refusal::ProofUnderWay) };
         if self.refused.load(Ordering::Relaxed) {
-            return Err(Refusal::PodProof("a token was refused on this connection: dial again".into()));
+            return Err(Refusal::RefusedBefore);
         }
         let proven = prove(proof, headers, limits).await;
         let proven = proven.and_then(|pod| self.is_of(&pod.namespace, &pod.cluster).map(|()| pod));
         let refused = matches!(proven, Err(Refusal::PodProof(_) | Refusal::OtherCluster));
         self.refused.store(refused, Ordering::Relaxed);
         self.take_share(proven?, limits)
+    }
+
+    /// The pod of its own cluster that its token says it is of.
+    pub fn claims(&self, headers: &HeaderMap, proof: &dyn PodProof) -> Option<ProvenPod> {
+        let claimed = proof.claims(bearer(headers)?)?;
+        self.is_of(&claimed.namespace, &claimed.cluster).is_ok().then_some(claimed)
     }
 
     fn take_share(&self, pod: ProvenPod, limits: &Limits) -> Result<&Proven, Refusal> {
@@ -210,9 +216,12 @@ fn fits(pod: &ProvenPod, sender: &Sender) -> Result<(), Refusal> {
     if [&pod.pod, &pod.pod_uid] == [&sender.pod, &sender.pod_uid] { Ok(()) } else { Err(Refusal::OtherPod) }
 }
 
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    headers.get(PROOF_METADATA)?.to_str().ok()?.strip_prefix(PROOF_PREFIX)
+}
+
 async fn prove(proof: &dyn PodProof, headers: &HeaderMap, limits: &Limits) -> Result<ProvenPod, Refusal> {
-    let token = headers.get(PROOF_METADATA).and_then(|value| value.to_str().ok());
-    let token = token.and_then(|value| value.strip_prefix(PROOF_PREFIX)).ok_or(Refusal::NoPodProof)?;
+    let token = bearer(headers).ok_or(Refusal::NoPodProof)?;
     match timeout(limits.call_time, proof.prove(token)).await {
         Ok(Ok(pod)) => Ok(pod),
         Ok(Err(error)) => Err(refusal(error)),

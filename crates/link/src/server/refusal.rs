@@ -55,6 +55,9 @@ pub enum Refusal {
     NoPodProof,
     #[error("the pod's token was refused: {0}")]
     PodProof(String),
+    #[error("the pod's token was refused: a token was refused on this connection: dial again")]
+    #[strum(serialize = "PodProof")]
+    RefusedBefore,
     #[error("the pod's token cannot be checked now: {0}")]
     PodProofUnavailable(String),
     #[error("this connection's pod is being proven: one call at a time until it is")]
@@ -84,7 +87,9 @@ impl Refusal {
 
     fn code(&self) -> Code {
         match self {
-            Self::NoPodProof | Self::PodProof(_) | Self::OutlivedCertificate => Code::Unauthenticated,
+            Self::NoPodProof | Self::PodProof(_) | Self::RefusedBefore | Self::OutlivedCertificate => {
+                Code::Unauthenticated
+            }
             Self::OtherCluster | Self::OtherPod => Code::PermissionDenied,
             Self::Missing { .. } => Code::InvalidArgument,
             Self::TooManyCalls

@@ -40,6 +40,11 @@ pub trait PodProof: Send + Sync + 'static {
     /// Checks a pod's token; asked once per connection.
     fn prove<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<ProvenPod, ProofError>>;
 
+    /// The pod that a token says it is of, whether or not it is good: only to say whose was refused. None when there is no such pod.
+    fn claims(&self, _token: &str) -> Option<ProvenPod> {
+        None
+    }
+
     /// Whether that still holds; asked at every call, so it must be cheap. A proof that nothing takes back holds.
     fn holds(&self, _pod: &ProvenPod) -> Result<(), ProofError> {
         Ok(())
@@ -59,6 +64,8 @@ pub trait Operator: Send + Sync + 'static {
     fn report(&self, sidecar: &Sidecar, report: ReportRequest) -> impl Future<Output = ()> + Send;
     /// Runs the job; the stream ends when this returns. Dropped when leadership is lost.
     fn orchestrate(&self, session: Session) -> impl Future<Output = ()> + Send;
+    /// A token was refused that says it is this pod's. Nobody vouches for the pod; whoever showed it has its cluster's certificate.
+    fn turned_away(&self, _claimed: &ProvenPod, _why: &str) {}
     /// One of a pod's connections ended. After a change of certificates it is the older of two: compare `connection` with
     /// that of the last heartbeat.
     fn disconnected(&self, sidecar: &Sidecar);

@@ -33,6 +33,8 @@ pub const DEADLINE: Duration = Duration::from_secs(120);
 pub struct TestOperator {
     pub beats: Mutex<Vec<(Sidecar, HeartbeatRequest)>>,
     pub reports: Mutex<Vec<ReportRequest>>,
+    /// Pods, and why.
+    pub turned_away: Mutex<Vec<(String, String)>>,
     pub disconnected: AtomicUsize,
     pub stay_connected: AtomicBool,
     pub next: Mutex<Duration>,
@@ -56,12 +58,16 @@ impl Operator for TestOperator {
         std::future::pending::<()>().await;
     }
 
+    fn turned_away(&self, claimed: &ProvenPod, why: &str) {
+        self.turned_away.lock().unwrap().push((claimed.pod.clone(), why.to_owned()));
+    }
+
     fn disconnected(&self, _: &Sidecar) {
         self.disconnected.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-/// Tokens are `namespace/cluster/pod`.
+/// Tokens are `namespace/cluster/pod`, and with `old:` before that they are no longer good.
 #[derive(Default)]
 pub struct Tokens {
     pub asked: AtomicUsize,
@@ -76,11 +82,21 @@ impl PodProof for Tokens {
         self.asked.fetch_add(1, Ordering::Relaxed);
         let parts: Vec<_> = token.split('/').collect();
         let proven = match parts.as_slice() {
+            [old, ..] if old.starts_with("old:") => {
+                Err(ProofError::Refused("its service account was made anew".into()))
+            }
             [namespace, cluster, pod] => Ok(pod_of(namespace, cluster, pod)),
             _ => Err(ProofError::Refused("not a token of this operator's audience".into())),
         };
         let hanging = self.hanging.load(Ordering::Relaxed);
         Box::pin(async move { if hanging { std::future::pending().await } else { proven } })
+    }
+
+    fn claims(&self, token: &str) -> Option<ProvenPod> {
+        match token.trim_start_matches("old:").split('/').collect::<Vec<_>>().as_slice() {
+            [namespace, cluster, pod] => Some(pod_of(namespace, cluster, pod)),
+            _ => None,
+        }
     }
 
     fn holds(&self, _: &ProvenPod) -> Result<(), ProofError> {
@@ -208,6 +224,7 @@ impl TestOperator {
         Self {
             beats: Mutex::default(),
             reports: Mutex::default(),
+            turned_away: Mutex::default(),
             disconnected: AtomicUsize::new(0),
             stay_connected: AtomicBool::new(false),
             next: Mutex::new(Duration::from_secs(60)),

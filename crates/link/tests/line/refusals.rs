@@ -4,7 +4,7 @@ use crate::{
     certificates::{CLUSTER, Installation, NAMESPACE, operator_id, uri, valid},
     operator::{DEADLINE, Running, until},
     raw::{self, attempt, beat, client, code},
-    sidecar::{Connected, Disk, sender},
+    sidecar::{Connected, Disk, sender, token_of},
 };
 use anyhow::{Result, ensure};
 use link::{
@@ -255,4 +255,37 @@ async fn a_sidecar_speaks_only_to_the_operators_exact_identity() -> Result<()> {
     until("the sidecar's refusal", || problem().contains(&expected)).await?;
     ensure!(running.beats() == 0 && !sidecar.connected(), "within {DEADLINE:?}: {}", problem());
     Ok(())
+}
+
+#[tokio::test]
+async fn whose_token_was_refused_and_why_is_told_once_a_connection_and_only_of_the_own_cluster() -> Result<()> {
+    let installation = Installation::new()?;
+    let running = Running::start(&installation).await?;
+    for token in ["old:team-a/orders/orders-0", "old:team-a/payments/payments-0", "nonsense"] {
+        let mut client = client(running.address, Some(installation.identity(NAMESPACE, CLUSTER)?)).await?;
+        for _ in 0..2 {
+            let result = client.heartbeat(beat(sender(NAMESPACE, CLUSTER, "orders-0"), Some(token))?).await;
+            ensure!(code(&result) == Some(Code::Unauthenticated), "{token}: {result:?}");
+        }
+    }
+    let told = running.received.turned_away.lock().unwrap().clone();
+    ensure!(told == [("orders-0".to_owned(), "its service account was made anew".to_owned())], "{told:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_sidecar_whose_token_was_refused_comes_with_the_next_one_that_the_kubelet_brings() -> Result<()> {
+    let installation = Installation::new()?;
+    let running = Running::start(&installation).await?;
+    let (addresses, old) = (vec![running.address.to_string()], format!("old:{}", token_of("orders-0")));
+    let sidecar = Connected::with_token(
+        addresses,
+        installation.sidecar(NAMESPACE, CLUSTER)?,
+        ("orders-0", &old),
+        &Disk::default(),
+    )?;
+    until("a refusal", || !running.received.turned_away.lock().unwrap().is_empty()).await?;
+    ensure!(!sidecar.connected());
+    *sidecar.node.token.lock().unwrap() = token_of("orders-0");
+    until("the connection", || sidecar.connected()).await
 }

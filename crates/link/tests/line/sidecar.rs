@@ -28,6 +28,8 @@ pub const LARGE: usize = 900_000;
 
 pub struct Remembering {
     pod: String,
+    /// What the kubelet has put there.
+    pub token: Mutex<String>,
     pub executed: Mutex<Vec<Action>>,
 }
 
@@ -37,7 +39,7 @@ impl Node for Remembering {
     }
 
     async fn token(&self) -> io::Result<Zeroizing<String>> {
-        Ok(Zeroizing::new(format!("{NAMESPACE}/{CLUSTER}/{}\n", self.pod)))
+        Ok(Zeroizing::new(self.token.lock().unwrap().clone()))
     }
 
     async fn heartbeat(&self) -> HeartbeatRequest {
@@ -70,6 +72,10 @@ pub fn sender(namespace: &str, cluster: &str, pod: &str) -> Sender {
     }
 }
 
+pub fn token_of(pod: &str) -> String {
+    format!("{NAMESPACE}/{CLUSTER}/{pod}\n")
+}
+
 /// Survives the sidecar, as its volume does.
 #[derive(Clone, Default)]
 pub struct Disk(Arc<AtomicU64>);
@@ -95,7 +101,17 @@ pub struct Connected {
 
 impl Connected {
     pub fn start(addresses: Vec<String>, credentials: Credentials, pod: &str, disk: &Disk) -> Result<Self> {
-        let node = Arc::new(Remembering { pod: pod.into(), executed: Mutex::default() });
+        Self::with_token(addresses, credentials, (pod, &token_of(pod)), disk)
+    }
+
+    pub fn with_token(
+        addresses: Vec<String>,
+        credentials: Credentials,
+        (pod, token): (&str, &str),
+        disk: &Disk,
+    ) -> Result<Self> {
+        let token = Mutex::new(token.to_owned());
+        let node = Arc::new(Remembering { pod: pod.into(), token, executed: Mutex::default() });
         let credentials = watch::Sender::new(Arc::new(credentials));
         let fence = Fence::open(node.sender().cluster_uid, Box::new(disk.clone()))?;
         let seconds = Duration::from_secs;

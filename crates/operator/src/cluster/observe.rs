@@ -71,7 +71,8 @@ fn line_facts(observation: &Observation, pass: &Pass<'_>) -> LineFacts {
     let pods: Vec<&str> = observation.pods.iter().map(|pod| pod.uid.as_str()).collect();
     roster.keep_pods(&cluster.uid, &pods);
     let sidecars = roster.of_cluster(&cluster.uid).iter().map(|facts| sidecar_state(facts)).collect();
-    LineFacts { sidecars, returning: roster.returning().is_some() }
+    let turned_away = roster.refusals(&cluster.uid).into_iter().collect();
+    LineFacts { sidecars, turned_away, returning: roster.returning().is_some() }
 }
 
 fn sidecar_state(facts: &SidecarFacts) -> SidecarState {

@@ -116,6 +116,14 @@ impl PodProof for TokenProof {
         Box::pin(async move { self.belonging(&self.holder(token).await?).await })
     }
 
+    fn claims(&self, token: &str) -> Option<ProvenPod> {
+        let (namespace, pod, pod_uid) = token::claimed_pod(token)?;
+        let scope = self.scopes.scope(&namespace)?;
+        let (cluster, _) = scope.pod(&namespace, &pod).filter(|(_, facts)| facts.uid == pod_uid)?;
+        let cluster_uid = scope.cluster(&cluster)?;
+        Some(ProvenPod { namespace, cluster: cluster.name, cluster_uid, pod, pod_uid })
+    }
+
     /// Only what a lookup tells for certain: nothing is refused on lists that are not there yet.
     fn holds(&self, pod: &ProvenPod) -> Result<(), ProofError> {
         match self.scopes.scope(&pod.namespace) {

@@ -39,8 +39,12 @@ fn status(token: &str) -> TokenReviewStatus {
 }
 
 fn token(words: &str, ends: i64) -> String {
+    of_claims(words, &json!({ "exp": ends }))
+}
+
+fn of_claims(words: &str, claims: &serde_json::Value) -> String {
     use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-    format!("{words}.{}.", URL_SAFE_NO_PAD.encode(json!({ "exp": ends }).to_string()))
+    format!("{words}.{}.", URL_SAFE_NO_PAD.encode(claims.to_string()))
 }
 
 fn in_an_hour() -> i64 {
@@ -172,4 +176,17 @@ async fn a_proof_holds_until_the_pod_or_its_cluster_is_gone() {
     assert!(proof.holds(&pod).is_ok());
     cache.remove(&name(Source::Pods, "orders-0"), "orders-0");
     assert!(refused("pod is gone"));
+}
+
+#[test]
+fn a_refused_token_is_that_of_the_pod_it_names_if_there_is_one_of_that_uid() {
+    let proof = proof(&Fake::default());
+    let claimed = |pod: &str, uid: &str| {
+        let claims = json!({ "kubernetes.io": { "namespace": "team-a", "pod": { "name": pod, "uid": uid } } });
+        proof.claims(&of_claims("head", &claims)).map(|pod| (pod.cluster, pod.cluster_uid, pod.pod_uid))
+    };
+    assert_eq!(claimed("orders-0", "orders-0"), Some(("orders".into(), "cluster".into(), "orders-0".into())));
+    assert_eq!(claimed("orders-0", "earlier"), None);
+    assert_eq!(claimed("orders-7", "orders-7"), None);
+    assert_eq!(proof.claims("nonsense"), None);
 }

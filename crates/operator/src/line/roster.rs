@@ -4,6 +4,7 @@
 use super::scopes::Scopes;
 use super::significant_fields::significant_fields;
 use crate::runtime::ObjectKey;
+use crate::shortened::shortened;
 use k8s_openapi::jiff::Timestamp;
 use link::contract::{HeartbeatRequest, ReportRequest};
 use link::server::{ProvenPod, Sidecar};
@@ -47,9 +48,17 @@ pub struct SidecarFacts {
     pub reports: VecDeque<ReportRequest>,
 }
 
+/// A pod whose token was refused, and why, in a few words.
+struct TurnedAway {
+    pod: ProvenPod,
+    why: String,
+}
+
 #[derive(Default)]
 struct Contents {
     by_pod: HashMap<String, Arc<SidecarFacts>>,
+    /// By pod, until its sidecar is heard.
+    turned_away: HashMap<String, TurnedAway>,
     leading_since: Option<Instant>,
 }
 
@@ -88,6 +97,7 @@ impl Roster {
         let before = contents.by_pod.get(&sidecar.pod.pod_uid).cloned();
         let facts = next(before.as_deref(), sidecar, beat, Timestamp::now());
         let news = before.is_none_or(|before| is_news(&before, &facts));
+        contents.turned_away.remove(&sidecar.pod.pod_uid);
         contents.by_pod.insert(sidecar.pod.pod_uid.clone(), Arc::new(facts));
         drop(contents);
         if news {
@@ -107,6 +117,23 @@ impl Roster {
         if known.is_some() {
             self.wake(pod);
         }
+    }
+
+    /// The cluster is looked at when there is another reason than before.
+    pub fn turned_away(&self, pod: &ProvenPod, why: &str) {
+        let why = shortened(format_args!("{why}"));
+        let (uid, now) = (pod.pod_uid.clone(), TurnedAway { pod: pod.clone(), why: why.clone() });
+        let before = self.lock().turned_away.insert(uid, now);
+        if before.is_none_or(|before| before.why != why) {
+            self.wake(pod);
+        }
+    }
+
+    /// Pods of a cluster whose tokens were refused, by UID, each with the reason.
+    pub fn refusals(&self, cluster_uid: &str) -> Vec<(String, String)> {
+        let contents = self.lock();
+        let of_cluster = contents.turned_away.values().filter(|refused| refused.pod.cluster_uid == cluster_uid);
+        of_cluster.map(|refused| (refused.pod.pod_uid.clone(), refused.why.clone())).collect()
     }
 
     /// One of a pod's connections ended; an older one than the newest is no news.
@@ -130,15 +157,18 @@ impl Roster {
     /// Forgets pods of one scope whose clusters are gone.
     pub fn keep_clusters(&self, scope: Option<&str>, uids: &[String]) {
         let elsewhere = |pod: &ProvenPod| scope.is_some_and(|namespace| namespace != pod.namespace);
-        self.lock().by_pod.retain(|_, facts| elsewhere(&facts.pod) || uids.contains(&facts.pod.cluster_uid));
+        let kept = |pod: &ProvenPod| elsewhere(pod) || uids.contains(&pod.cluster_uid);
+        let mut contents = self.lock();
+        contents.by_pod.retain(|_, facts| kept(&facts.pod));
+        contents.turned_away.retain(|_, refused| kept(&refused.pod));
     }
 
     /// Forgets pods of a cluster that are no longer there.
     pub fn keep_pods(&self, cluster_uid: &str, pod_uids: &[&str]) {
-        let gone = |facts: &SidecarFacts| {
-            facts.pod.cluster_uid == cluster_uid && !facts.connected && !pod_uids.contains(&facts.pod.pod_uid.as_str())
-        };
-        self.lock().by_pod.retain(|_, facts| !gone(facts));
+        let gone = |pod: &ProvenPod| pod.cluster_uid == cluster_uid && !pod_uids.contains(&pod.pod_uid.as_str());
+        let mut contents = self.lock();
+        contents.by_pod.retain(|_, facts| facts.connected || !gone(&facts.pod));
+        contents.turned_away.retain(|_, refused| !gone(&refused.pod));
     }
 
     /// None when the pod is not known.

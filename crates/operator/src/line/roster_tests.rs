@@ -158,3 +158,22 @@ fn pods_and_clusters_that_are_gone_are_forgotten() {
     kept.roster.keep_pods("cluster", &[]);
     assert!(kept.roster.of_pod("pod").is_none());
 }
+
+#[test]
+fn a_refused_token_is_news_once_and_is_forgotten_when_its_pod_is_heard_or_gone() {
+    let mut kept = Kept::new();
+    let pod = sidecar(1, "a").pod;
+    for why in ["its service account was made anew", "its service account was made anew"] {
+        kept.roster.turned_away(&pod, why);
+    }
+    assert_eq!(kept.wakeups(), 1);
+    assert_eq!(kept.roster.refusals("cluster"), [("pod".to_owned(), "its service account was made anew".to_owned())]);
+    assert!(kept.roster.refusals("another").is_empty());
+    kept.roster.heartbeat(&sidecar(1, "a"), beat(Role::Primary, 1));
+    assert!(kept.roster.refusals("cluster").is_empty());
+    kept.roster.turned_away(&pod, "it has expired");
+    kept.roster.keep_pods("cluster", &["pod"]);
+    assert_eq!(kept.roster.refusals("cluster").len(), 1);
+    kept.roster.keep_pods("cluster", &[]);
+    assert!(kept.roster.refusals("cluster").is_empty());
+}

@@ -5,7 +5,7 @@ use super::report_log::ReportLog;
 use super::roster::Roster;
 use super::streams::CommandStreams;
 use link::contract::{HeartbeatRequest, ReportRequest};
-use link::server::{Attention, Operator, Session, Sidecar};
+use link::server::{Attention, Operator, ProvenPod, Session, Sidecar};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,6 +30,10 @@ impl Operator for LineService {
 
     async fn orchestrate(&self, session: Session) {
         self.streams.host(session, &self.roster).await;
+    }
+
+    fn turned_away(&self, claimed: &ProvenPod, why: &str) {
+        self.roster.turned_away(claimed, why);
     }
 
     fn disconnected(&self, sidecar: &Sidecar) {

@@ -51,10 +51,21 @@ fn only(extra: &BTreeMap<String, Vec<String>>, key: &str) -> Option<String> {
     }
 }
 
+/// Namespace, name and UID of the pod that a token says it was made for. Nobody has vouched for it.
+pub fn claimed_pod(token: &str) -> Option<(String, String, String)> {
+    let claims = claims(token)?;
+    let text = |pointer: &str| Some(claims.pointer(&format!("/kubernetes.io/{pointer}"))?.as_str()?.to_owned());
+    Some((text("namespace")?, text("pod/name")?, text("pod/uid")?))
+}
+
+fn claims(token: &str) -> Option<Value> {
+    let payload = URL_SAFE_NO_PAD.decode(token.split('.').nth(1)?).ok()?;
+    serde_json::from_slice(&payload).ok()
+}
+
 /// When a token ends, as it says itself; only worth asking once the API server has vouched for it.
 pub fn expiry(token: &str) -> Option<Timestamp> {
-    let payload = URL_SAFE_NO_PAD.decode(token.split('.').nth(1)?).ok()?;
-    let claims: Value = serde_json::from_slice(&payload).ok()?;
+    let claims = claims(token)?;
     Timestamp::from_second(claims.get("exp")?.as_i64()?).ok()
 }
 
@@ -97,5 +108,15 @@ mod tests {
         let claims = URL_SAFE_NO_PAD.encode(br#"{"exp":1700000000}"#);
         assert_eq!(expiry(&format!("head.{claims}.signature")), Timestamp::from_second(1_700_000_000).ok());
         assert_eq!(expiry("no token"), None);
+    }
+
+    #[test]
+    fn a_token_says_of_which_pod_it_is() {
+        let claims =
+            json!({ "kubernetes.io": { "namespace": "team-a", "pod": { "name": "orders-0", "uid": "uid-0" } } });
+        let token = format!("head.{}.signature", URL_SAFE_NO_PAD.encode(claims.to_string()));
+        let text = |text: &str| text.to_owned();
+        assert_eq!(claimed_pod(&token), Some((text("team-a"), text("orders-0"), text("uid-0"))));
+        assert_eq!(claimed_pod("no token"), None);
     }
 }
