@@ -331,3 +331,11 @@ fn a_cluster_whose_pods_all_went_is_formed_anew_in_fewer_pods() {
     ];
     survives(&setup, 0, false, &events).unwrap();
 }
+
+/// Four pods of six are left of a cluster without volumes, and all of them are new: the quota keeps the others from coming back.
+#[test]
+fn a_cluster_whose_pods_are_kept_away_by_a_quota_is_formed_anew_in_those_there() {
+    let setup = Setup { persistent: false, saves: false, kubernetes_nodes: 1, ..Setup::default() };
+    let events = [Event::Wait(750), Event::Quota(4), Event::ScaleByHand(0), Event::Ask(3, 0)];
+    survives(&setup, 0, false, &events).unwrap();
+}

@@ -330,8 +330,8 @@ fn twins(seen: &NodeObservation, id: &NodeId) -> usize {
     seen.pods.iter().filter_map(facts).filter(|facts| facts.node_id == *id).count()
 }
 
-/// Every wanted pod answers and no node on record is known to anybody: the recorded cluster is gone, and with it its data unless
-/// volumes hold it somewhere.
+/// Every pod there answers, as many as are wanted, and no node on record is known to anybody: the recorded cluster is gone, and with it
+/// its data unless volumes hold it somewhere. A pod that is gone took what it had along.
 fn nothing_left(seen: &NodeObservation, map: &ClusterMap, target: &Target) -> bool {
     let answering: Vec<&NodeFacts> = seen.pods.iter().filter_map(facts).collect();
     let read = |pod: &PodObservation| {

@@ -4,8 +4,7 @@ mod takeover;
 
 use super::Violation;
 use crate::nodes::{
-    Action, Boot, NodeFacts, NodeObservation, NodeState, Peer, PodCommand, PodObservation, ShardNode, Start, Target,
-    Valkey,
+    Action, Boot, NodeFacts, NodeObservation, Peer, PodCommand, PodObservation, ShardNode, Start, Target, Valkey,
 };
 use std::collections::BTreeSet;
 use topology::{NodeId, NodeView, PodName, Role, SlotSet, ViewedNode};
@@ -219,13 +218,19 @@ fn has_copy(facts: &NodeFacts, slots: &SlotSet, seen: &NodeObservation) -> bool 
     primary.is_some_and(|id| gone(id) && attributed(id, seen).overlaps(slots))
 }
 
-/// Every pod there is and every pod on record, but one that ran another node already and is gone: without a volume nothing of it is left.
+/// Every pod there is and every pod on record, but one that is gone: without a volume nothing of it is left. Who is heard lives on where
+/// its pod was deleted by force.
 fn everybody_answers(target: &Target, seen: &NodeObservation) -> bool {
     let heard: BTreeSet<_> = answering(seen).map(|(pod, _)| &pod.name).collect();
     let is_there = |name: &PodName| seen.pods.iter().any(|pod| pod.name == *name);
-    let ended = |node: &ShardNode| !target.persistent && node.state == NodeState::Lost && !is_there(&node.pod);
+    let ended = |node: &ShardNode| !target.persistent && !is_there(&node.pod) && !is_heard(&node.node_id, seen);
     let mut recorded = seen.recorded.iter().flat_map(|shard| &shard.nodes);
     heard.len() == seen.pods.len() && recorded.all(|node| heard.contains(&node.pod) || ended(node))
+}
+
+/// Some node hears from it.
+fn is_heard(id: &NodeId, seen: &NodeObservation) -> bool {
+    views(seen).filter_map(|view| view.get(id)).any(ViewedNode::is_heard)
 }
 
 fn replicate(pod: &PodObservation, id: &NodeId, seen: &NodeObservation) -> Verdict {
@@ -258,7 +263,7 @@ fn forget(id: &NodeId, seen: &NodeObservation) -> Verdict {
     ensure(!waits, "it waits to start")?;
     ensure(attributed(id, seen).is_empty(), "it owns slots")?;
     ensure(!answering(seen).any(|(_, facts)| facts.primary.as_ref() == Some(id)), "it has replicas")?;
-    ensure(!views(seen).filter_map(|view| view.get(id)).any(ViewedNode::is_heard), "it answers somewhere")?;
+    ensure(!is_heard(id, seen), "it answers somewhere")?;
     let mut recorded = seen.recorded.iter().flat_map(|shard| &shard.nodes).filter(|node| node.node_id == *id);
     let heard = recorded.all(|node| answering(seen).any(|(pod, _)| pod.name == node.pod));
     ensure(heard, "its pod is not heard: it may come back")

@@ -212,17 +212,20 @@ fn slots_are_given_away_without_a_pod_on_record_only_when_nothing_of_it_is_left(
         let node = ShardNode { pod: "p-5".into(), pod_uid: None, node_id: "5".into(), role: Role::Primary, state };
         Shard { id: "shard-0".into(), slots: "0-9".parse().unwrap(), replication_id: None, nodes: vec![node] }
     };
-    let verdict = |state, persistent| {
-        let command = PodCommand { pod: "p-1".into(), pod_uid: "uid-1".into(), action: slots("0-9") };
-        let seen = NodeObservation {
-            pods: vec![primary(1, 0, "")],
-            recorded: vec![on_record(state)],
-            ..NodeObservation::default()
-        };
+    let among = |pods: Vec<PodObservation>, state, persistent| {
+        let command = PodCommand { pod: "p-1".into(), pod_uid: "uid-1".into(), action: slots("10-19") };
+        let seen = NodeObservation { pods, recorded: vec![on_record(state)], ..NodeObservation::default() };
         check_commands(&[command], &Target { persistent, ..target() }, &seen).is_ok()
     };
-    assert!(verdict(NodeState::Lost, false), "its pod ran another node, and had no volume");
-    assert!(!verdict(NodeState::Lost, true) && !verdict(NodeState::Unknown, false) && !verdict(NodeState::Down, false));
+    let states = [NodeState::Lost, NodeState::Unknown, NodeState::Down, NodeState::Online];
+    for state in states {
+        assert!(among(vec![primary(1, 0, "")], state, false), "its pod is gone, and had no volume");
+        assert!(!among(vec![primary(1, 0, "")], state, true), "its volume may be there");
+        assert!(!among(vec![primary(1, 0, ""), pod(5, Valkey::Unknown, None)], state, false), "its pod is there");
+        let mut hears_it = primary(1, 0, "");
+        hears_it.view.as_mut().unwrap().nodes.push(line("5", false, ""));
+        assert!(!among(vec![hears_it], state, false), "it outlived its pod");
+    }
 }
 
 #[test]
