@@ -75,11 +75,11 @@ fn cut(stage: &mut Stage, node: usize, time: u64) -> Result<(), String> {
 
 fn survives(setup: Setup, seed: u64, faults: Faults, blows: &[Blow]) -> Result<(), String> {
     let mut stage = Stage::new(seed, &[setup]);
-    stage.operators.iter_mut().for_each(|operator| operator.faults = faults);
+    stage.operators.iter_mut().for_each(|operator| operator.line.faults = faults);
     for blow in blows {
         strike(&mut stage, blow).map_err(|error| format!("{error}\n{}", stage.complaint()))?;
     }
-    stage.operators.iter_mut().for_each(|operator| operator.faults = Faults::default());
+    stage.operators.iter_mut().for_each(|operator| operator.line.faults = Faults::default());
     stage.until_settled(150_000).map_err(|error| format!("{error}\n{}", stage.complaint()))?;
     if stage.operators.iter().all(Operator::healthy) {
         let unreadable = stage.world.unreadable();

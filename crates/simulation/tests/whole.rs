@@ -94,13 +94,13 @@ fn survives(setup: &Setup, seed: u64, unreliable: bool, events: &[Event]) -> Res
     let mut stage = Stage::whole(seed, setup)?;
     if unreliable {
         let faults = Faults { lost_command: 6, lost_answer: 6, late_heartbeat: 3, delay: 400, stale_view: 5 };
-        stage.operators.iter_mut().for_each(|operator| operator.faults = faults);
+        stage.operators.iter_mut().for_each(|operator| operator.line.faults = faults);
         stage.kubernetes.as_mut().unwrap().api.faults = WriteFaults { lost_answer: 5, conflict: 5 };
     }
     for event in events {
         happen(&mut stage, event).map_err(|error| format!("{error}\n{}", stage.complaint()))?;
     }
-    stage.operators.iter_mut().for_each(|operator| operator.faults = Faults::default());
+    stage.operators.iter_mut().for_each(|operator| operator.line.faults = Faults::default());
     stage.kubernetes.as_mut().unwrap().api.faults = WriteFaults::default();
     stage.until_settled(200_000).map_err(|error| format!("{error}\n{}", stage.complaint()))?;
     judge(&mut stage)

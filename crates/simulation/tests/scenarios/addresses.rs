@@ -39,10 +39,10 @@ fn a_restart_of_everything_heals_with_a_forgetful_operator_and_lost_words() -> O
         pods.iter().for_each(|pod| stage.world.replace(pod, 1_000));
         stage.world.acknowledged = keys;
         stage.operators[0].killed_after = Some(stage.operators[0].acted + 1 + seed as usize % 5);
-        stage.operators[0].faults =
+        stage.operators[0].line.faults =
             Faults { lost_command: 4, lost_answer: 4, late_heartbeat: 2, delay: 500, stale_view: 4 };
         stage.run(15_000).map_err(|error| format!("seed {seed}: {error}"))?;
-        stage.operators[0].faults = Faults::default();
+        stage.operators[0].line.faults = Faults::default();
         ends_whole(&mut stage, 120_000).map_err(|error| format!("seed {seed}: {error}"))?;
     }
     Ok(())

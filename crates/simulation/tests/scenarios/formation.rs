@@ -43,9 +43,9 @@ fn lost_and_late_words_only_delay_a_formation() -> Outcome {
     for seed in 0..20 {
         let mut stage = Stage::new(seed, &[Setup::default()]);
         let faults = Faults { lost_command: 5, lost_answer: 5, late_heartbeat: 3, delay: 700, stale_view: 4 };
-        stage.operators[0].faults = faults;
+        stage.operators[0].line.faults = faults;
         stage.run(20_000).map_err(|error| format!("seed {seed}: {error}"))?;
-        stage.operators[0].faults = Faults::default();
+        stage.operators[0].line.faults = Faults::default();
         ends_whole(&mut stage, 90_000).map_err(|error| format!("seed {seed}: {error}"))?;
     }
     Ok(())
@@ -56,7 +56,7 @@ fn lost_and_late_words_only_delay_a_formation() -> Outcome {
 fn on_one_node_every_primary_gets_its_replica_though_commands_are_late() -> Outcome {
     for seed in 0..50 {
         let mut stage = Stage::new(seed, &[Setup { kubernetes_nodes: 1, ..Setup::default() }]);
-        stage.operators[0].faults = Faults { delay: 700, ..Faults::default() };
+        stage.operators[0].line.faults = Faults { delay: 700, ..Faults::default() };
         ends_whole(&mut stage, 30_000).map_err(|error| format!("seed {seed}: {error}"))?;
         let replicated = stage.operators[0].transcript.iter().filter(|line| line.contains("replicate ")).count();
         assert_eq!(replicated, 3, "seed {seed}: {}", stage.operators[0].transcript.join("\n"));

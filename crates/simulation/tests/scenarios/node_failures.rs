@@ -135,11 +135,11 @@ fn the_operator_may_die_after_any_step_of_a_failover() -> Outcome {
         for step in 1..6 {
             let mut stage: Stage = formed(17, &[Setup { persistent, saves, ..Setup::default() }])?;
             stage.operators[0].killed_after = Some(stage.operators[0].acted + step);
-            stage.operators[0].faults = Faults { lost_answer: 3, delay: 300, ..Faults::default() };
+            stage.operators[0].line.faults = Faults { lost_answer: 3, delay: 300, ..Faults::default() };
             let dead = primary_of(&stage, 0);
             stage.world.kill(&dead);
             stage.run(10_000)?;
-            stage.operators[0].faults = Faults::default();
+            stage.operators[0].line.faults = Faults::default();
             ends_whole(&mut stage, 60_000).map_err(|error| format!("step {step}: {error}"))?;
         }
     }
@@ -151,7 +151,7 @@ fn a_handed_over_shard_never_leaves_the_record_whatever_the_age_of_the_words() -
     for seed in 0..12 {
         let mut stage = formed(seed, &[Setup { persistent: seed % 2 == 0, ..Setup::default() }])?;
         let leaving = primary_of(&stage, 0);
-        stage.operators[0].faults = Faults { late_heartbeat: 2, delay: 400, stale_view: 3, ..Faults::default() };
+        stage.operators[0].line.faults = Faults { late_heartbeat: 2, delay: 400, stale_view: 3, ..Faults::default() };
         assert!(stage.world.hand_over(&leaving));
         stage.run(50 * seed)?;
         stage.world.replace(&leaving, 800);
@@ -161,7 +161,7 @@ fn a_handed_over_shard_never_leaves_the_record_whatever_the_age_of_the_words() -
             let foreign = operator.decision.findings.iter().any(|finding| finding.reason == Reason::ForeignNode);
             assert!(operator.durable.shards.len() == 3 && !foreign, "seed {seed}: {}", stage.complaint());
         }
-        stage.operators[0].faults = Faults::default();
+        stage.operators[0].line.faults = Faults::default();
         ends_whole(&mut stage, 60_000).map_err(|error| format!("seed {seed}: {error}"))?;
     }
     Ok(())
