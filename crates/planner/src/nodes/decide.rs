@@ -6,7 +6,7 @@ use super::decision::{Decision, Event};
 use super::limits::{self, LISTED, cut, listed};
 use super::observation::{NodeObservation, Outcome, Target};
 use super::proposal::{Proposal, command, due};
-use super::record::{Answers, Kind, Orchestration, Queued, Stage, Trouble};
+use super::record::{Answers, Kind, Orchestration, Queued, Setback, Stage};
 use super::{departed, failover, findings, form, heal, shards, views};
 use jiff::Timestamp;
 use std::collections::BTreeSet;
@@ -109,7 +109,7 @@ fn answers(model: &ClusterModel, running: &Orchestration) -> Answers {
             }
         };
         let message = cut(&format!("{}: {text}", answer.action));
-        answers.troubles.push(Trouble { pod: member.name().clone(), message });
+        answers.troubles.push(Setback { pod: member.name().clone(), message });
     }
     answers.troubles.truncate(LISTED);
     answers

@@ -28,5 +28,5 @@ pub use action::{Action, FailoverMode, Peer, PodCommand, Start};
 pub use decide::{begin_nothing, decide, only_watch};
 pub use decision::{Decision, Event, Finding, FindingKind};
 pub use observation::{Answered, Boot, Following, NodeFacts, NodeObservation, Outcome, PodObservation, Target, Valkey};
-pub use record::{Answers, Kind, NodeState, Orchestration, Queued, Shard, ShardNode, Stage, Trouble};
+pub use record::{Answers, Kind, NodeState, Orchestration, Queued, Setback, Shard, ShardNode, Stage};
 pub use status::NodeRecord;

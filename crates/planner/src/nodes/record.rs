@@ -43,13 +43,13 @@ pub struct Answers {
     pub refused: u32,
     /// The first few that did not succeed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub troubles: Vec<Trouble>,
+    pub troubles: Vec<Setback>,
 }
 
 /// One node's answer that was not the wanted one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Trouble {
+pub struct Setback {
     /// Which pod.
     pub pod: PodName,
     /// What it was told and what it answered.

@@ -1,7 +1,7 @@
 //! The record survives the way into a status, through JSON, and back; what a newer operator wrote is read as far as it goes.
 
 use super::*;
-use crate::nodes::{Answers, Kind, Stage, Trouble};
+use crate::nodes::{Answers, Kind, Setback, Stage};
 use jiff::Timestamp;
 use proptest::prelude::*;
 use serde_json::json;
@@ -64,7 +64,7 @@ fn any_shard() -> impl Strategy<Value = Shard> {
 }
 
 fn answers() -> impl Strategy<Value = Answers> {
-    let trouble = (".{1,9}", ".{0,20}").prop_map(|(pod, message)| Trouble { pod: pod.as_str().into(), message });
+    let trouble = (".{1,9}", ".{0,20}").prop_map(|(pod, message)| Setback { pod: pod.as_str().into(), message });
     (any::<u32>(), any::<u32>(), any::<u32>(), prop::collection::vec(trouble, 0..3))
         .prop_map(|(done, failed, refused, troubles)| Answers { done, failed, refused, troubles })
 }
