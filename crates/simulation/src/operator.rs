@@ -9,7 +9,7 @@ use planner::safety::check_commands;
 use std::time::Duration;
 
 /// What is in the status of the resource.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, PartialEq)]
 pub struct Durable {
     pub shards: Vec<Shard>,
     pub orchestration: Option<Orchestration>,
@@ -92,13 +92,20 @@ impl Operator {
             self.kill(world, kubernetes, 2_000);
             return Ok(());
         }
-        self.durable = Durable {
+        self.publish(&decision);
+        self.decision = decision;
+        Ok(())
+    }
+
+    /// Whoever watches the resource sees a status that was written, the operator too.
+    fn publish(&mut self, decision: &Decision) {
+        let next = Durable {
             shards: decision.shards.clone(),
             orchestration: decision.orchestration.clone(),
             queue: decision.queue.clone(),
         };
-        self.decision = decision;
-        Ok(())
+        self.stirred |= next != self.durable;
+        self.durable = next;
     }
 
     /// Decides, and begins the writes if there are any.

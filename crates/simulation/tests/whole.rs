@@ -339,3 +339,20 @@ fn a_cluster_whose_pods_are_kept_away_by_a_quota_is_formed_anew_in_those_there()
     let events = [Event::Wait(750), Event::Quota(4), Event::ScaleByHand(0), Event::Ask(3, 0)];
     survives(&setup, 0, false, &events).unwrap();
 }
+
+/// The record of the formed cluster says that nothing of the pods beyond is needed, and nothing else happens after it.
+#[test]
+fn what_the_first_record_allows_is_done_although_nothing_else_happens() {
+    let setup = Setup { saves: false, ..Setup::default() };
+    let events = [
+        Event::Wait(11_850),
+        Event::Ask(4, 0),
+        Event::DeleteAllPods,
+        Event::KillOperator,
+        Event::LoseCertificate,
+        Event::DeletePod(0),
+        Event::Quota(4),
+        Event::LoseCertificate,
+    ];
+    survives(&setup, 1_130_408_249_282_659_298, true, &events).unwrap();
+}
