@@ -5,6 +5,7 @@ mod child;
 mod claim_facts;
 mod differences;
 mod digest;
+mod gifts;
 mod identities;
 mod json;
 mod manifest;

@@ -7,7 +7,7 @@ use crate::observation::{Observation, WriteFailure};
 use crate::report::{Asked, Report};
 use crate::safety;
 use crate::step::Step;
-use crate::{identities, manifest, objects, pods, returning, shape, sidecars, storage, troubles};
+use crate::{gifts, identities, manifest, objects, pods, returning, shape, sidecars, storage, troubles};
 use api::cluster::ValkeyCluster;
 use api::cluster::effective::{self, EffectiveSpec, Layers};
 use api::conditions::Reason;
@@ -79,7 +79,7 @@ fn valid(cluster: &ValidatedCluster, observation: &Observation, mut report: Repo
     let (shape, held) = shape::shape(cluster, observation);
     let target = target(cluster, &shape);
     let mut commands = node_commands(&target, observation, &mut report, now);
-    hold_back_gifts(&mut commands, observation, &mut report);
+    gifts::hold_back(&mut commands, observation, &mut report);
     let manifests = manifest::child_manifests(cluster, &shape);
     let writes =
         if report.deleting { Vec::new() } else { writes(cluster, &shape, &manifests, observation, &mut report) };
@@ -145,25 +145,6 @@ fn node_commands(
     report.nodes_returning = returning::are_returning(observation);
     report.nodes = Some(decision);
     commands
-}
-
-/// A pod that is about to end is given nothing: whoever wrote to its slots would lose that with the pod.
-fn hold_back_gifts(commands: &mut Vec<nodes::PodCommand>, observation: &Observation, report: &mut Report) {
-    let (kept, held): (Vec<_>, Vec<_>) = std::mem::take(commands)
-        .into_iter()
-        .partition(|command| !command.action.is_gift() || stays(command, observation));
-    *commands = kept;
-    if let Some(command) = held.first() {
-        report.waiting.push(format!("{} is told to {} once its pod is there to stay", command.pod, command.action));
-    }
-}
-
-/// Neither the StatefulSet, as it is now, nor anybody else is ending the pod.
-fn stays(command: &nodes::PodCommand, observation: &Observation) -> bool {
-    let size = observation.stateful_set().map(pods::asked_for).and_then(|size| usize::try_from(size).ok());
-    let pod = observation.pods.iter().find(|pod| pod.uid == command.pod_uid.as_str());
-    let ends = pod.is_some_and(|pod| pod.terminating);
-    !ends && size.is_none_or(|size| command.pod.ordinal().is_some_and(|ordinal| ordinal < size))
 }
 
 fn wrong(decision: &Decision) -> Vec<crate::report::Trouble> {

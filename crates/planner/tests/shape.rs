@@ -6,13 +6,16 @@ use api::cluster::ValkeyCluster;
 use api::conditions::Reason;
 use k8s_openapi::jiff::Timestamp;
 use manifests::OperatorSettings;
-use planner::nodes::{NodeFacts, NodeObservation, NodeState, PodObservation, Shard, ShardNode, Valkey};
-use planner::safety::check_write;
+use planner::nodes::{
+    Action, NodeFacts, NodeObservation, NodeState, PodCommand, PodObservation, Shard, ShardNode, Target, Valkey,
+};
+use planner::safety::{check_write, only_safe};
 use planner::{
     Apply, ChildKey, ChildKind, ClaimFacts, Identity, Observation, Observed, Plan, PodFacts, Shape, Step, Why,
     child_manifests, plan, validate,
 };
 use serde_json::{Value, json};
+use std::time::Duration;
 use topology::{NodeId, PodName, PodUid, Role, ShardId, SlotSet, even};
 
 const NAME: &str = "poc";
@@ -222,6 +225,49 @@ fn volumes_nobody_read_keep_their_pods_before_there_is_a_record() {
     let plan = planned(3, 0, &observation);
     assert_eq!((pods(&plan), applied_size(&plan)), (6, None));
     assert!(rule(3, &observation).contains("what volume claim data-poc-3 holds is not known"));
+}
+
+/// Three new nodes of a StatefulSet of that size, over six volumes.
+fn three_new_nodes(size: usize) -> Observation {
+    let empty = Observation { pods: Vec::new(), nodes: Some(NodeObservation::default()), ..formed(3, 0) };
+    let observation = with_newcomers(empty, 0..3);
+    Observation { children: [stateful_set(size)].into(), claims: (0..6).map(claim).collect(), ..observation }
+}
+
+#[test]
+fn slots_are_given_away_once_every_volume_that_gets_a_pod_was_read() {
+    let gives = |plan: &Plan| {
+        let mut commands = plan.steps.iter().filter_map(Step::command);
+        commands.any(|command| matches!(command.action, Action::AddSlots(_) | Action::SetConfigEpoch(_)))
+    };
+    let plan = planned(3, 0, &three_new_nodes(6));
+    assert!(!gives(&plan) && plan.report.troubles.iter().all(|trouble| trouble.reason != Reason::UnsafePlan));
+    assert!(
+        plan.report.waiting.iter().any(|text| text.contains("volume claim data-poc-3")),
+        "{:?}",
+        plan.report.waiting
+    );
+    assert!(gives(&planned(3, 0, &three_new_nodes(3))), "those of pods that left for good are waited for in vain");
+}
+
+#[test]
+fn a_plan_that_gives_slots_away_before_a_volume_was_read_is_dropped() {
+    let violations = |size| {
+        let observation = three_new_nodes(size);
+        let action = Action::AddSlots("0-9".parse().unwrap());
+        let give = PodCommand { pod: name(0).as_str().into(), pod_uid: "uid-0".into(), action };
+        let target = Target {
+            cluster: NAME.to_owned(),
+            masters: 3,
+            replicas_per_master: 0,
+            persistent: true,
+            node_timeout: Duration::from_secs(5),
+        };
+        let now = Timestamp::from_second(1_000).unwrap();
+        only_safe(vec![Step::Command(give)], Some(&target), &observation, now).1
+    };
+    assert!(violations(6)[0].rule.contains("not every volume was read"));
+    assert_eq!(violations(3), []);
 }
 
 #[test]

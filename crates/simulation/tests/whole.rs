@@ -356,3 +356,25 @@ fn what_the_first_record_allows_is_done_although_nothing_else_happens() {
     ];
     survives(&setup, 1_130_408_249_282_659_298, true, &events).unwrap();
 }
+
+/// Slots were given to pods that do not know each other yet when fewer pods were asked for, and a quota keeps some of them away: their
+/// volumes have slots and data.
+#[test]
+fn no_slots_are_given_away_over_a_volume_that_was_not_read() {
+    let mut stage = Stage::whole(0, &Setup { kubernetes_nodes: 1, ..Setup::default() }).unwrap();
+    stage.run(500).unwrap();
+    stage.world.cut.insert("node-0".to_owned());
+    stage.tick().unwrap();
+    stage.world.cut.clear();
+    let keys: Vec<u32> = (0..30).filter(|key| stage.world.write("cache", *key)).collect();
+    stage.kill_operators(3_000);
+    for event in [Event::Ask(3, 0), Event::Quota(3), Event::DeleteAllPods, Event::Wait(2_000)] {
+        happen(&mut stage, &event).unwrap();
+    }
+    // They were deleted by hand, and their volumes have all that they had.
+    stage.world.acknowledged.extend(keys);
+    happen(&mut stage, &Event::Wait(20_000)).unwrap();
+    happen(&mut stage, &Event::NoQuota).unwrap();
+    stage.until_healthy(60_000).unwrap();
+    assert_eq!(stage.world.unreadable(), Vec::<u32>::new(), "{}", stage.complaint());
+}

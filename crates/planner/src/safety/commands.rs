@@ -2,10 +2,12 @@
 
 mod takeover;
 
-use super::Violation;
+use super::{Violation, volumes};
 use crate::nodes::{
     Action, Boot, NodeFacts, NodeObservation, Peer, PodCommand, PodObservation, ShardNode, Start, Target, Valkey,
 };
+use crate::observation::Observation;
+use crate::pods::asked_for;
 use std::collections::BTreeSet;
 use topology::{NodeId, NodeView, PodName, Role, SlotSet, ViewedNode};
 
@@ -44,6 +46,17 @@ pub fn check_size(commands: &[PodCommand], size: u32) -> Result<(), Violation> {
     let given = |action: &Action| matches!(action, Action::AddSlots(_) | Action::Replicate(_));
     let broken = commands.iter().find(|command| given(&command.action) && left_out(&command.pod));
     broken.map_or(Ok(()), |command| Err(violation(command, ENDING)))
+}
+
+/// Before there is a record nobody is given slots that the node on a volume may have, whose pod is yet to come.
+pub fn check_volumes(commands: &[PodCommand], observation: &Observation) -> Result<(), Violation> {
+    let size = observation.stateful_set().map(asked_for);
+    let unread = volumes::unread(observation, |ordinal| size.is_none_or(|size| ordinal < size as usize));
+    let given = commands.iter().find(|command| matches!(command.action, Action::AddSlots(_)));
+    match given.filter(|_| unread.is_some()) {
+        Some(command) => Err(violation(command, "not every volume was read: one may have an owner of the slots")),
+        None => Ok(()),
+    }
 }
 
 fn check(command: &PodCommand, target: &Target, seen: &NodeObservation) -> Verdict {

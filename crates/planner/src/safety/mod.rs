@@ -3,6 +3,7 @@
 
 mod certificates;
 mod commands;
+mod volumes;
 mod writes;
 
 pub use commands::check_commands;
@@ -35,6 +36,7 @@ pub fn only_safe(
     let size = observation.stateful_set().map(asked_for);
     let broken = seen.zip(target).and_then(|(seen, target)| check_commands(&commands, target, seen).err());
     let broken = broken.or_else(|| size.and_then(|size| commands::check_size(&commands, size).err()));
+    let broken = broken.or_else(|| commands::check_volumes(&commands, observation).err());
     let mut violations: Vec<Violation> = broken.into_iter().collect();
     let command_broken = !violations.is_empty();
     let mut safe = Vec::new();

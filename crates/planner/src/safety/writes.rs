@@ -1,8 +1,7 @@
 //! The rules for writes to the API server: whose objects, which pods may end, when a budget may open. Pure.
 
-use super::certificates;
+use super::{certificates, volumes};
 use crate::child::{ChildKey, ChildKind};
-use crate::claim_facts::ClaimFacts;
 use crate::nodes::{Action, NodeFacts, NodeObservation, NodeState, PodObservation, Valkey};
 use crate::observation::{Observation, Observed};
 use crate::pods::asked_for;
@@ -103,30 +102,20 @@ fn grows(claim: &str, uid: &str, storage: &str, observation: &Observation) -> Ve
 /// No pod ends that the size leaves out, unless it is known to hold nothing.
 fn keeps_pods(manifest: &Value, observation: &Observation) -> Verdict {
     let size = manifest.pointer("/spec/replicas").and_then(Value::as_u64).ok_or("the size is not said")?;
-    let leaves = |name: &str| PodName::from(name).ordinal().is_some_and(|ordinal| ordinal as u64 >= size);
+    let beyond = |ordinal: usize| ordinal as u64 >= size;
+    let leaves = |name: &str| PodName::from(name).ordinal().is_some_and(beyond);
     let mut existing = observation.pods.iter().filter(|pod| leaves(&pod.name));
     existing.try_for_each(|pod| may_end(&pod.name, &pod.uid, pod.ip.is_some(), observation))?;
     let recorded = observation.nodes.iter().flat_map(|nodes| &nodes.recorded).flat_map(|shard| &shard.nodes);
     let mut kept = recorded.filter(|node| node.state != NodeState::Lost && leaves(node.pod.as_str()));
     kept.next().map_or(Ok(()), |node| Err(format!("{} is on record with node {}", node.pod, node.node_id.short())))?;
-    keeps_unread_volumes(leaves, observation)
+    keeps_unread_volumes(beyond, observation)
 }
 
-/// Without a record only the nodes themselves tell what a volume holds: one whose node was not heard may hold slots.
-fn keeps_unread_volumes(leaves: impl Fn(&str) -> bool, observation: &Observation) -> Verdict {
-    let recorded = observation.nodes.as_ref().is_some_and(|nodes| !nodes.recorded.is_empty());
+fn keeps_unread_volumes(leaves: impl Fn(usize) -> bool, observation: &Observation) -> Verdict {
     let current = observation.stateful_set().map(asked_for).unwrap_or_default();
-    let in_use = |claim: &ClaimFacts| {
-        let ordinal = PodName::from(claim.name.as_str()).ordinal();
-        ordinal.is_some_and(|ordinal| ordinal < current as usize)
-    };
-    let heard = |seen: &PodObservation| seen.connected && matches!(seen.valkey, Valkey::Answers(_));
-    let unread = |claim: &&ClaimFacts| {
-        let mut pods = observation.nodes.iter().flat_map(|nodes| &nodes.pods);
-        !pods.any(|pod| heard(pod) && claim.belongs_to(pod.name.as_str()))
-    };
-    let mut claims = observation.claims.iter().filter(|claim| !recorded && leaves(&claim.name) && in_use(claim));
-    claims.find(unread).map_or(Ok(()), |claim| Err(format!("what volume claim {} holds is not known", claim.name)))
+    let unread = volumes::unread(observation, |ordinal| leaves(ordinal) && ordinal < current as usize);
+    unread.map_or(Ok(()), |claim| Err(format!("what volume claim {} holds is not known", claim.name)))
 }
 
 /// A pod without an address never ran anything. Any other has to say itself that it holds nothing.

@@ -1,0 +1,54 @@
+//! Slots and primaries that nodes are not told to take yet. Pure; a part of `plan`: the nodes alone do not show whether a pod ends, nor
+//! what a volume holds whose pod is away.
+
+use crate::claim_facts::ClaimFacts;
+use crate::nodes::{Action, PodCommand, PodObservation, Valkey};
+use crate::observation::Observation;
+use crate::pods;
+use crate::report::Report;
+use topology::PodName;
+
+pub fn hold_back(commands: &mut Vec<PodCommand>, observation: &Observation, report: &mut Report) {
+    hold_back_slots(commands, observation, report);
+    let (kept, held): (Vec<_>, Vec<_>) = std::mem::take(commands)
+        .into_iter()
+        .partition(|command| !command.action.is_gift() || stays(command, observation));
+    *commands = kept;
+    if let Some(command) = held.first() {
+        report.waiting.push(format!("{} is told to {} once its pod is there to stay", command.pod, command.action));
+    }
+}
+
+/// A pod that is about to end is given nothing: whoever wrote to its slots would lose that with the pod.
+/// Neither the StatefulSet, as it is now, nor anybody else is ending this one.
+fn stays(command: &PodCommand, observation: &Observation) -> bool {
+    let pod = observation.pods.iter().find(|pod| pod.uid == command.pod_uid.as_str());
+    let ends = pod.is_some_and(|pod| pod.terminating);
+    !ends && command.pod.ordinal().is_some_and(|ordinal| gets_a_pod(ordinal, observation))
+}
+
+/// The slots of a cluster that is not on record yet may be on a volume whose pod was not heard. What goes with them waits too.
+fn hold_back_slots(commands: &mut Vec<PodCommand>, observation: &Observation, report: &mut Report) {
+    let are_given = commands.iter().any(|command| matches!(command.action, Action::AddSlots(_)));
+    if let Some(claim) = unread_volume(observation).filter(|_| are_given) {
+        commands.retain(|command| !command.action.is_gift());
+        report.waiting.push(format!("slots are given away once the node on volume claim {} was heard", claim.name));
+    }
+}
+
+fn unread_volume(observation: &Observation) -> Option<&ClaimFacts> {
+    let nodes = observation.nodes.as_ref().filter(|nodes| nodes.recorded.is_empty())?;
+    let heard = |pod: &&PodObservation| pod.connected && matches!(pod.valkey, Valkey::Answers(_));
+    let is_read = |claim: &ClaimFacts| nodes.pods.iter().filter(heard).any(|pod| claim.belongs_to(pod.name.as_str()));
+    let comes = |claim: &ClaimFacts| {
+        let ordinal = PodName::from(claim.name.as_str()).ordinal();
+        ordinal.is_some_and(|ordinal| gets_a_pod(ordinal, observation))
+    };
+    observation.claims.iter().find(|claim| comes(claim) && !is_read(claim))
+}
+
+/// One that is made again gets at least as many pods as there are.
+fn gets_a_pod(ordinal: usize, observation: &Observation) -> bool {
+    let size = observation.stateful_set().map(pods::asked_for).and_then(|size| usize::try_from(size).ok());
+    size.is_none_or(|size| ordinal < size)
+}
