@@ -378,3 +378,11 @@ fn no_slots_are_given_away_over_a_volume_that_was_not_read() {
     stage.until_healthy(60_000).unwrap();
     assert_eq!(stage.world.unreadable(), Vec::<u32>::new(), "{}", stage.complaint());
 }
+
+/// Another replica still follows the dead primary, and nothing is on record yet: what it had is what the others took for its own.
+#[test]
+fn a_primary_that_was_succeeded_before_the_first_record_is_let_through() {
+    let setup = Setup { replicas: 0, saves: false, kubernetes_nodes: 1, ..Setup::default() };
+    let events = [Event::Ask(3, 2), Event::CutNode(0, 11_600), Event::DeletePod(4), Event::NoQuota];
+    survives(&setup, 0, false, &events).unwrap();
+}

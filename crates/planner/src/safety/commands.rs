@@ -282,10 +282,12 @@ fn forget(id: &NodeId, seen: &NodeObservation) -> Verdict {
     ensure(heard, "its pod is not heard: it may come back")
 }
 
-/// Others say that all slots of its shard are their own.
+/// Others say that all slots of its shard are their own; of a node that is not on record, all slots that anybody takes for its own.
 fn is_replaced(id: &NodeId, seen: &NodeObservation) -> bool {
     let shard = seen.recorded.iter().find(|shard| shard.nodes.iter().any(|node| node.node_id == *id));
-    shard.is_some_and(|shard| shard.slots.difference(&claimed(seen)).is_empty())
+    let by_views = || Some(attributed(id, seen)).filter(|slots| !slots.is_empty());
+    let slots = shard.map(|shard| shard.slots.clone()).or_else(by_views);
+    slots.is_some_and(|slots| slots.difference(&claimed(seen)).is_empty())
 }
 
 /// A replica on record does not answer, nor does another node in its pod, and its data may be there: on a volume, or in the pod in

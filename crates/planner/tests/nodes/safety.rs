@@ -417,3 +417,14 @@ fn an_empty_primary_is_not_let_start_over_a_copy_of_its_data() {
     assert!(rule(vec![waiting(true)], 9, open(Start::Fresh)).contains("has data"));
     assert_eq!(verdict(vec![waiting(true), replica(1, "9", 4)], 9, open(Start::AsIs)), Ok(()));
 }
+
+/// Not on record yet, it had 100-199 as the others see it.
+#[test]
+fn an_empty_primary_is_let_start_when_another_has_all_its_slots() {
+    let beside = |successor: &str| {
+        let pods = vec![waiting(false), replica(1, "9", 4), primary(2, 7, successor), primary(3, 0, "0-9")];
+        rule(pods, 9, Action::OpenGate(Start::AsIs, "test".to_owned()))
+    };
+    assert_eq!(beside("100-199"), "");
+    assert!(beside("100-198").contains("has a copy") && beside("").contains("has a copy"));
+}
