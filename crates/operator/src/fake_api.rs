@@ -1,5 +1,6 @@
 //! For tests: an API server in memory, as small as they need it. It keeps what UIDs and resource versions promise, and can go silent:
-//! then it accepts connections and requests and never answers.
+//! then it accepts connections and requests and never answers. It can be put back to an older state, as by a restore of etcd. A watch
+//! tells what is newer than the version it goes on from, and ends; of deletions it tells nothing.
 
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
@@ -29,10 +30,17 @@ pub enum Silence {
 
 #[derive(Default)]
 struct Contents {
+    state: State,
+    silence: Silence,
+    listed: u32,
+}
+
+/// What a backup holds.
+#[derive(Clone, Default)]
+pub struct State {
     /// By their path.
     objects: BTreeMap<String, Value>,
     made: u64,
-    silence: Silence,
 }
 
 pub struct FakeApi {
@@ -70,18 +78,32 @@ impl FakeApi {
     }
 
     pub fn object(&self, path: &str) -> Option<Value> {
-        self.contents().objects.get(path).cloned()
+        self.contents().state.objects.get(path).cloned()
+    }
+
+    pub fn state(&self) -> State {
+        self.contents().state.clone()
+    }
+
+    /// Restores an older state: objects and versions.
+    pub fn put_back(&self, state: State) {
+        self.contents().state = state;
+    }
+
+    /// How many whole lists were given.
+    pub fn lists(&self) -> u32 {
+        self.contents().listed
     }
 
     /// Puts an object there as somebody else would; gives its UID.
     pub fn put(&self, path: &str, object: Value) -> String {
-        let mut contents = self.contents();
-        let made = contents.store(path, object, None);
+        let made = self.contents().store(path, object, None);
+        self.changes.send_replace(());
         made["metadata"]["uid"].as_str().unwrap_or_default().to_owned()
     }
 
     pub fn remove(&self, path: &str) {
-        self.contents().objects.remove(path);
+        self.contents().state.objects.remove(path);
     }
 
     fn is_silent(&self) -> bool {
@@ -115,6 +137,13 @@ async fn respond(request: Request<Incoming>, api: &FakeApi) -> Response<Full<Byt
     if api.is_silent() {
         return std::future::pending().await;
     }
+    let query = request.uri().query().unwrap_or_default().to_owned();
+    if let Some(from) = parameter(&query, "resourceVersion").filter(|_| parameter(&query, "watch").is_some()) {
+        return news(&path, from.parse().unwrap_or_default(), api).await;
+    }
+    if method == Method::GET && is_collection(&path) {
+        return page(Ok(api.contents().list(&path, parameter(&query, "limit"))));
+    }
     let content_type = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let is_json_patch = content_type == "application/json-patch+json";
     let body = request.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
@@ -124,6 +153,28 @@ async fn respond(request: Request<Incoming>, api: &FakeApi) -> Response<Full<Byt
         api.changes.send_replace(());
     }
     page(answer)
+}
+
+fn parameter<'q>(query: &'q str, key: &str) -> Option<&'q str> {
+    query.split('&').find_map(|part| part.strip_prefix(key)?.strip_prefix('='))
+}
+
+/// `/api/v1/namespaces/test/pods`, or a kind without namespaces.
+fn is_collection(path: &str) -> bool {
+    let lead = if path.starts_with("/apis/") { 3 } else { 2 };
+    matches!(path.trim_matches('/').split('/').skip(lead).count(), 1 | 3)
+}
+
+/// Waits for what is newer, as a watch does.
+async fn news(collection: &str, from: u64, api: &FakeApi) -> Response<Full<Bytes>> {
+    let mut changes = api.changes();
+    loop {
+        let news = api.contents().newer(collection, from);
+        if !news.is_empty() {
+            return Response::new(Full::new(Bytes::from(news)));
+        }
+        changes.changed().await.expect("the fake API server ends with its last request");
+    }
 }
 
 fn page(answer: Result<Value, StatusCode>) -> Response<Full<Bytes>> {
@@ -141,7 +192,7 @@ fn page(answer: Result<Value, StatusCode>) -> Response<Full<Bytes>> {
 impl Contents {
     fn answer(&mut self, method: &Method, path: &str, body: &Value, is_json_patch: bool) -> Result<Value, StatusCode> {
         match *method {
-            Method::GET => self.objects.get(path).cloned().ok_or(StatusCode::NOT_FOUND),
+            Method::GET => self.state.objects.get(path).cloned().ok_or(StatusCode::NOT_FOUND),
             Method::POST => self.create(path, body.clone()),
             Method::PATCH if is_json_patch => self.patch(path, body),
             Method::PATCH => self.merge(path, body),
@@ -150,22 +201,45 @@ impl Contents {
         }
     }
 
+    fn of<'c>(&'c self, collection: &str) -> impl Iterator<Item = &'c Value> + use<'c> {
+        let lead = format!("{collection}/");
+        self.state.objects.iter().filter(move |(path, _)| path.starts_with(&lead)).map(|(_, object)| object)
+    }
+
+    fn list(&mut self, collection: &str, limit: Option<&str>) -> Value {
+        let most = limit.and_then(|limit| limit.parse().ok()).unwrap_or(usize::MAX);
+        self.listed += u32::from(most > 1);
+        let items: Vec<&Value> = self.of(collection).take(most).collect();
+        json!({ "kind": "List", "apiVersion": "v1", "metadata": { "resourceVersion": self.state.made.to_string() }, "items": items })
+    }
+
+    fn newer(&self, collection: &str, from: u64) -> String {
+        let version =
+            |object: &Value| object["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok());
+        let newer = self.of(collection).filter(|object| version(object).is_some_and(|version: u64| version > from));
+        newer.map(|object| format!("{}\n", json!({ "type": "MODIFIED", "object": object }))).collect()
+    }
+
     fn store(&mut self, path: &str, mut object: Value, uid: Option<Value>) -> Value {
-        self.made += 1;
-        object["metadata"]["uid"] = uid.unwrap_or_else(|| json!(format!("uid-{}", self.made)));
-        object["metadata"]["resourceVersion"] = json!(self.made.to_string());
-        self.objects.insert(path.to_owned(), object.clone());
+        self.state.made += 1;
+        object["metadata"]["uid"] = uid.unwrap_or_else(|| json!(format!("uid-{}", self.state.made)));
+        object["metadata"]["resourceVersion"] = json!(self.state.made.to_string());
+        self.state.objects.insert(path.to_owned(), object.clone());
         object
     }
 
     fn create(&mut self, collection: &str, object: Value) -> Result<Value, StatusCode> {
         let path = format!("{collection}/{}", object["metadata"]["name"].as_str().unwrap_or_default());
-        if self.objects.contains_key(&path) { Err(StatusCode::CONFLICT) } else { Ok(self.store(&path, object, None)) }
+        if self.state.objects.contains_key(&path) {
+            Err(StatusCode::CONFLICT)
+        } else {
+            Ok(self.store(&path, object, None))
+        }
     }
 
     /// Merge patches and applies: what they name of the metadata has to be so.
     fn merge(&mut self, path: &str, patch: &Value) -> Result<Value, StatusCode> {
-        let live = self.objects.get(path).cloned();
+        let live = self.state.objects.get(path).cloned();
         let differs = |key: &str| {
             let wanted = &patch["metadata"][key];
             !wanted.is_null() && live.as_ref().is_none_or(|live| live["metadata"][key] != *wanted)
@@ -183,7 +257,7 @@ impl Contents {
     }
 
     fn patch(&mut self, path: &str, operations: &Value) -> Result<Value, StatusCode> {
-        let mut object = self.objects.get(path).cloned().ok_or(StatusCode::NOT_FOUND)?;
+        let mut object = self.state.objects.get(path).cloned().ok_or(StatusCode::NOT_FOUND)?;
         let uid = object["metadata"]["uid"].clone();
         let patch: json_patch::Patch =
             serde_json::from_value(operations.clone()).map_err(|_| StatusCode::BAD_REQUEST)?;
@@ -192,12 +266,12 @@ impl Contents {
     }
 
     fn delete(&mut self, path: &str, options: &Value) -> Result<Value, StatusCode> {
-        let live = self.objects.get(path).cloned().ok_or(StatusCode::NOT_FOUND)?;
+        let live = self.state.objects.get(path).cloned().ok_or(StatusCode::NOT_FOUND)?;
         let wanted = &options["preconditions"]["uid"];
         if !wanted.is_null() && *wanted != live["metadata"]["uid"] {
             return Err(StatusCode::CONFLICT);
         }
-        self.objects.remove(path);
+        self.state.objects.remove(path);
         Ok(live)
     }
 }

@@ -12,6 +12,7 @@ use crate::line::{Line, WatchedScope};
 use crate::metrics::Scoped;
 use crate::runtime::{
     ActError, Guarded, Intent, Kind, Known, Memories, ObjectId, ObjectKey, Scope, Unreadable, ours, owner_of, scoped,
+    watch_through_restores,
 };
 use api::certificates::{ValkeyCertificateBinding, ValkeyCertificateBundle};
 use api::cluster::{ValkeyCluster, ValkeyClusterStatus};
@@ -26,7 +27,6 @@ use kube::api::DynamicObject;
 use kube::core::PartialObjectMeta;
 use kube::runtime::reflector::Store;
 use kube::runtime::watcher::Event;
-use kube::runtime::{WatchStreamExt, watcher};
 use manifests::OperatorSettings;
 use memory::Memory;
 use observe::Seen;
@@ -68,7 +68,7 @@ impl ClusterKind {
     {
         let api = scoped::<PartialObjectMeta<K>>(&scope.watch_client, scope.namespace.as_deref());
         let identities = self.identities.clone();
-        let concerned = watcher(api, ours()).default_backoff().filter_map(move |event| {
+        let concerned = watch_through_restores(api, ours()).filter_map(move |event| {
             let (metadata, gone) = match event {
                 Ok(Event::Apply(object) | Event::InitApply(object)) => (object.metadata, false),
                 Ok(Event::Delete(object)) => (object.metadata, true),

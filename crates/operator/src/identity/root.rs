@@ -4,13 +4,13 @@ use super::in_force::InForce;
 use super::root_reading::RootReading;
 use super::{Error, INTERMEDIATE_VALIDITY, Identities};
 use crate::client::watch_config;
+use crate::runtime::watch_through_restores;
 use api::certificates::{TrustedRoot, ValkeyCA, names};
 use certificates::{AuthorityReport, RootPlan, RootView, authority_status, root_plan};
 use futures::{Stream, StreamExt};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::runtime::watcher::Event;
-use kube::runtime::{WatchStreamExt, watcher as watch};
 use kube::{Api, ResourceExt};
 use pki::{Bundle, Party, Thumbprint};
 use std::collections::BTreeMap;
@@ -58,7 +58,7 @@ impl Identities {
         let mut known = None;
         let only = watch_config().fields(&format!("metadata.name={}", names::ROOT));
         let authorities: Api<ValkeyCA> = Api::namespaced(self.watch_client.clone(), &self.settings.namespace);
-        watch(authorities, only).default_backoff().filter_map(move |event| {
+        watch_through_restores(authorities, only).filter_map(move |event| {
             let news = match event {
                 Ok(Event::Apply(authority) | Event::InitApply(authority)) => {
                     let generation = authority.metadata.generation;

@@ -2,13 +2,13 @@
 //! what others have in the namespace is never loaded. Secrets of users are not read at all: pods mount them.
 
 use super::object::ObjectKey;
+use super::restores::watch_through_restores;
 use super::scope::Queues;
 use crate::client::watch_config;
 use futures::StreamExt;
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject};
 use kube::runtime::watcher::{self, Event};
-use kube::runtime::{WatchStreamExt, watcher as watch};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -92,7 +92,7 @@ impl References {
         let one = watch_config().fields(&format!("metadata.name={}", key.name));
         let (watched, queues, place) = (self.watched.clone(), self.queues.clone(), (namespace.clone(), key.clone()));
         let task = tokio::spawn(async move {
-            let mut events = watch(api, one).default_backoff().boxed();
+            let mut events = watch_through_restores(api, one).boxed();
             let mut listed = None;
             while let Some(event) = events.next().await {
                 if let Some(seen) = read(event, &mut listed) {

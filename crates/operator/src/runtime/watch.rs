@@ -5,6 +5,7 @@ use super::cache::{Cache, Entry, ObjectName, Source};
 use super::controller::Controller;
 use super::kind::Kind;
 use super::object::{ObjectId, ObjectKey};
+use super::restores::watch_through_restores;
 use super::scope::Scope;
 use super::{entry, resources};
 use crate::client::watch_config;
@@ -15,9 +16,9 @@ use futures::{Stream, StreamExt};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::ResourceExt;
 use kube::core::DeserializeGuard;
+use kube::runtime::WatchStreamExt;
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::watcher::{self, Event};
-use kube::runtime::{WatchStreamExt, watcher as watch};
 use planner::ChildKind;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -54,7 +55,7 @@ fn own<K: Kind>(
 ) -> BoxStream<'static, ObjectKey> {
     let scope = controller.scope.clone();
     let api = resources::scoped::<Guarded<K::Object>>(&scope.watch_client, scope.namespace.as_deref());
-    let events = watch(api, watch_config()).default_backoff().modify(|object| object.managed_fields_mut().clear());
+    let events = watch_through_restores(api, watch_config()).modify(|object| object.managed_fields_mut().clear());
     let mut began = Instant::now();
     let concerned = events.filter_map(move |event| {
         let concerned = match event {
@@ -88,18 +89,18 @@ fn own<K: Kind>(
 
 fn pods(scope: &Arc<Scope>) -> BoxStream<'static, ObjectKey> {
     let api = resources::scoped::<Pod>(&scope.watch_client, scope.namespace.as_deref());
-    follow(scope, Source::Pods, watch(api, ours()).default_backoff(), |pod: Pod| entry::pod(&pod))
+    follow(scope, Source::Pods, watch_through_restores(api, ours()), |pod: Pod| entry::pod(&pod))
 }
 
 fn claims(scope: &Arc<Scope>) -> BoxStream<'static, ObjectKey> {
     let api = resources::scoped::<PersistentVolumeClaim>(&scope.watch_client, scope.namespace.as_deref());
-    let events = watch(api, of_pods()).default_backoff();
+    let events = watch_through_restores(api, of_pods());
     follow(scope, Source::Claims, events, |claim: PersistentVolumeClaim| entry::claim(&claim))
 }
 
 fn children(scope: &Arc<Scope>, kind: ChildKind) -> BoxStream<'static, ObjectKey> {
     let api = resources::children(&scope.watch_client, kind, scope.namespace.as_deref());
-    let events = watch(api, ours()).default_backoff();
+    let events = watch_through_restores(api, ours());
     follow(scope, Source::Child(kind), events, move |object| entry::child(kind, object))
 }
 
