@@ -87,6 +87,7 @@ fn with_orchestration(certificates: CertificatesRead) -> Observation {
         step_started_at: NOW,
         waiting_for: None,
         answers: Answers::default(),
+        announced: true,
     };
     let nodes = NodeObservation { running: Some(running), ..NodeObservation::default() };
     Observation { nodes: Some(nodes), ..observation(certificates) }

@@ -129,16 +129,18 @@ impl Line {
     fn land(&mut self, world: &mut World, flight: &mut Flight) {
         let Some(action) = flight.actions.pop_front() else { return };
         let arrives = !unlucky(world, self.faults.lost_command);
+        let had_to = world.node(&flight.pod).is_some_and(|node| node.role == Role::Replica);
+        let changed = had_to || !matches!(action, Action::Failover(..));
         let done = if arrives { world.execute(&flight.pod, &action) } else { Outcome::Done };
         let answered = arrives && !unlucky(world, self.faults.lost_answer);
         let outcome = if answered { done } else { Outcome::Failed("no answer".to_owned()) };
         if outcome != Outcome::Done {
             flight.actions.clear();
         }
-        self.answer(world, flight, action, outcome);
+        self.answer(world, flight, action, (outcome, changed));
     }
 
-    fn answer(&mut self, world: &mut World, flight: &Flight, action: Action, outcome: Outcome) {
+    fn answer(&mut self, world: &mut World, flight: &Flight, action: Action, (outcome, changed): (Outcome, bool)) {
         let stale = unlucky(world, self.faults.stale_view);
         let node = world.node(&flight.pod);
         let Some(heard) = self.heard.get_mut(&flight.uid) else { return };
@@ -152,7 +154,8 @@ impl Line {
         let (orchestration, step_version) = flight.fence.clone();
         let reads = action.is_reading();
         if !reads || outcome != Outcome::Done {
-            heard.answer = Some(Answered { at: world.timestamp(), orchestration, step_version, action, outcome });
+            let at = world.timestamp();
+            heard.answer = Some(Answered { at, orchestration, step_version, action, outcome, changed });
         } else if heard.answer.as_ref().is_some_and(|answer| answer.action.is_reading()) {
             heard.answer = None;
         }

@@ -29,6 +29,9 @@ pub struct OrchestrationStatus {
     /// How the nodes answered in the present step.
     #[serde(default)]
     pub answers: AnswersStatus,
+    /// Whether an Event told that it began. A failover is told of once it is clear that no hand-over explains it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub announced: bool,
 }
 
 /// The latest answer of every node in the present step, counted.

@@ -41,7 +41,7 @@ impl CommandDispatcher {
         // Also when this task is dropped: a pod must not stay busy for ever.
         let _finished = Finished { dispatcher: self, pod, command_context };
         for command in commands {
-            let outcome = self.command(pod, &command.action, command_context).await;
+            let (outcome, changed) = self.command(pod, &command.action, command_context).await;
             self.log(command, &outcome, command_context);
             let fulfilled = outcome == Outcome::Done;
             let answered = Answered {
@@ -50,6 +50,7 @@ impl CommandDispatcher {
                 step_version: command_context.step_version,
                 action: command.action.clone(),
                 outcome,
+                changed,
             };
             let known = self.change(&command_context.cluster, pod, |memory| memory.answered(answered));
             if !fulfilled || !known {
@@ -58,9 +59,10 @@ impl CommandDispatcher {
         }
     }
 
-    async fn command(&self, pod: &str, action: &Action, command_context: &CommandContext) -> Outcome {
+    /// How it ended, and whether that changed anything.
+    async fn command(&self, pod: &str, action: &Action, command_context: &CommandContext) -> (Outcome, bool) {
         let Some(epoch) = self.line.streams.epoch() else {
-            return Outcome::Failed("this operator does not lead".to_owned());
+            return (Outcome::Failed("this operator does not lead".to_owned()), false);
         };
         let fence = Fence {
             cluster_uid: command_context.cluster.uid.clone(),
@@ -74,7 +76,8 @@ impl CommandDispatcher {
         if let (Ok(answer::Outcome::Done(done)), Some(connection)) = (&answer, connection) {
             self.change(&command_context.cluster, pod, |memory| memory.learn(done, connection, asked));
         }
-        outcome(answer)
+        let changed = matches!(&answer, Ok(answer::Outcome::Done(done)) if done.changed);
+        (outcome(answer), changed)
     }
 
     fn log(&self, command: &PodCommand, outcome: &Outcome, command_context: &CommandContext) {

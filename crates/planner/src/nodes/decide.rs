@@ -2,12 +2,12 @@
 
 use super::action::{Action, PodCommand};
 use super::cluster_model::ClusterModel;
-use super::decision::{Decision, Event};
+use super::decision::Decision;
 use super::limits::{self, LISTED, cut, listed};
 use super::observation::{NodeObservation, Outcome, Target};
 use super::proposal::{Proposal, command, due};
 use super::record::{Answers, Kind, Orchestration, Queued, Setback, Stage};
-use super::{departed, failover, findings, form, heal, shards, views};
+use super::{announcement, departed, failover, findings, form, heal, shards, views};
 use jiff::Timestamp;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -34,7 +34,7 @@ pub fn decide(target: &Target, seen: &NodeObservation, now: Timestamp) -> Decisi
         serving: shards::serving(&model),
         findings: findings::findings(&model, &proposals),
         plan: plan(&proposals),
-        events: events(&model, orchestration.as_ref(), !shards.is_empty()),
+        events: announcement::events(&model, orchestration.as_ref(), !shards.is_empty()),
         shards,
         requeue_after: requeue_after(&model, active, unread),
         orchestration,
@@ -67,6 +67,7 @@ fn advance(model: &ClusterModel, proposal: &Proposal) -> Orchestration {
         step_started_at: now,
         waiting_for: None,
         answers: Answers::default(),
+        announced: false,
     };
     let running = model.running.filter(|running| running.kind == proposal.kind);
     let mut next = running.cloned().unwrap_or_else(fresh);
@@ -76,6 +77,7 @@ fn advance(model: &ClusterModel, proposal: &Proposal) -> Orchestration {
     let waits = proposal.waits.iter().chain(proposal.blocked.iter().map(|(_, text)| text)).cloned().collect::<Vec<_>>();
     next.waiting_for = (!waits.is_empty()).then(|| cut(&listed(&waits)));
     next.answers = answers(model, &next);
+    next.announced = next.announced || announcement::is_due(model, &next);
     next
 }
 
@@ -210,36 +212,4 @@ fn sentence(proposal: &Proposal) -> String {
         true => format!("{}: {doing}", kind_name(proposal.kind)),
         false => format!("{}: {doing}; waiting for: {}", kind_name(proposal.kind), listed(&waits)),
     }
-}
-
-/// Begin and end of an orchestration.
-fn events(model: &ClusterModel, after: Option<&Orchestration>, formed: bool) -> Vec<Event> {
-    let before = model.running;
-    let same = before.map(|running| &running.id) == after.map(|running| &running.id);
-    let ended = before.filter(|_| !same).map(|running| ended(running, after, formed, model.now));
-    let begun = after.filter(|_| !same).map(begun);
-    ended.into_iter().chain(begun).collect()
-}
-
-fn begun(running: &Orchestration) -> Event {
-    let (reason, message) = match running.kind {
-        Kind::Failover => ("FailoverStarted", "a primary is down; a replica takes over"),
-        Kind::Form => ("FormationStarted", "the nodes become a cluster"),
-        Kind::Heal => ("HealStarted", "the nodes become a whole cluster again"),
-    };
-    Event { about: running.id.clone(), warning: running.kind == Kind::Failover, reason, message: message.to_owned() }
-}
-
-fn ended(running: &Orchestration, after: Option<&Orchestration>, formed: bool, now: Timestamp) -> Event {
-    let took = limits::age(now, running.started_at).as_millis();
-    let (reason, what) = match (running.kind, after) {
-        (_, Some(next)) if next.kind == Kind::Failover => ("Interrupted", "makes way for a failover"),
-        (Kind::Form, _) if !formed => {
-            ("Interrupted", "a node was replaced while the cluster was formed; it is healed first")
-        }
-        (Kind::Form, _) => ("Formed", "every node sees the same cluster with all slots covered"),
-        (Kind::Failover, _) => ("FailoverDone", "every shard has a primary again"),
-        (Kind::Heal, _) => ("Healed", "the nodes were brought together again"),
-    };
-    Event { about: running.id.clone(), warning: false, reason, message: format!("{what} (after {took} ms)") }
 }

@@ -29,6 +29,8 @@ pub const REPEAT_REFUSED: Duration = Duration::from_secs(5);
 pub const FAILOVER_PAUSE: Duration = Duration::from_secs(3);
 /// A vote that was not won after this long may never be: a human is told the way out.
 pub const VOTE: Duration = Duration::from_secs(60);
+/// A sidecar tells within this time that its Valkey has another role: it looks once a second.
+pub const WORD_OF_ROLE: Duration = Duration::from_millis(1_500);
 /// A failure that only the other nodes saw: Valkey's own election comes first.
 pub const ELECTION_FIRST: Duration = Duration::from_secs(3);
 /// A replica that started no earlier than this before its primary went down went down with it; and so much later than the link

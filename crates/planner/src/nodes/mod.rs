@@ -2,6 +2,7 @@
 //! The operator calls `decide` after observing, checks the result with `check_commands`, sends the commands and publishes the rest.
 
 mod action;
+mod announcement;
 mod candidates;
 mod cluster_model;
 mod decide;

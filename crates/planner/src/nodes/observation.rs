@@ -183,6 +183,8 @@ pub struct Answered {
     pub step_version: u64,
     pub action: Action,
     pub outcome: Outcome,
+    /// False also when it was so before the command came.
+    pub changed: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -26,6 +26,9 @@ pub struct Orchestration {
     /// How the nodes answered in the present step.
     #[serde(default)]
     pub answers: Answers,
+    /// Whether an Event told that it began.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub announced: bool,
 }
 
 /// The latest answer of every node in the present step, counted.

@@ -73,6 +73,7 @@ fn orchestrations() -> impl Strategy<Value = Orchestration> {
     let moments = (moments(), moments());
     (".{1,9}", kinds(), stages(), any::<u64>(), moments, prop::option::of(".{0,9}"), answers()).prop_map(
         |(id, kind, step, step_version, (started_at, step_started_at), waiting_for, answers)| Orchestration {
+            announced: step_version % 2 == 0,
             id,
             kind,
             step,

@@ -173,6 +173,7 @@ fn a_gate_that_did_not_open_once_lets_no_old_copy_take_over() {
         orchestration: String::new(),
         step_version: 1,
         outcome: Outcome::Refused("its replicas are asked first what they have".to_owned()),
+        changed: false,
     };
     cluster.change(0, |pod| (pod.valkey, pod.answer) = (Valkey::Waiting(waiting(true)), Some(refused.clone())));
     assert_eq!(promoted(&cluster.after(4)), Vec::<&str>::new());

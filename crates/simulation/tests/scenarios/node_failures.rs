@@ -167,6 +167,44 @@ fn a_handed_over_shard_never_leaves_the_record_whatever_the_age_of_the_words() -
     Ok(())
 }
 
+fn events<'a>(stage: &'a Stage, reason: &str) -> Vec<&'a str> {
+    let told = stage.operators.iter().flat_map(|operator| &operator.transcript);
+    told.filter(|line| line.ends_with(&format!("event {reason}"))).map(String::as_str).collect()
+}
+
+#[test]
+fn a_hand_over_that_won_is_told_as_no_failover_and_is_healed_once() -> Outcome {
+    for seed in 0..16 {
+        let mut stage = formed(seed, &[Setup { persistent: seed % 2 == 0, ..Setup::default() }])?;
+        let leaving = primary_of(&stage, 0);
+        // What the others say of themselves comes later than that its process is gone.
+        stage.operators[0].faults = Faults { late_heartbeat: 1, ..Faults::default() };
+        assert!(stage.world.hand_over(&leaving));
+        stage.world.kill(&leaving);
+        stage.run(50 * (seed + 1))?;
+        stage.operators[0].faults = Faults::default();
+        stage.run(200)?;
+        stage.world.replace(&leaving, 2_000);
+        ends_whole(&mut stage, 60_000)?;
+        let (failovers, healed) = (events(&stage, "FailoverStarted"), events(&stage, "Healed"));
+        assert!(failovers.is_empty() && healed.len() <= 1, "seed {seed}: {}", stage.operators[0].transcript.join("\n"));
+    }
+    Ok(())
+}
+
+#[test]
+fn a_failover_is_told_with_its_end() -> Outcome {
+    for seed in 0..16 {
+        let mut stage = formed(seed, &[Setup { saves: false, ..Setup::default() }])?;
+        let dead = primary_of(&stage, 0);
+        stage.world.kill(&dead);
+        ends_whole(&mut stage, 60_000)?;
+        let told = [events(&stage, "FailoverStarted").len(), events(&stage, "FailoverDone").len()];
+        assert_eq!(told, [1, 1], "seed {seed}: {}", stage.operators[0].transcript.join("\n"));
+    }
+    Ok(())
+}
+
 /// A shard whose replica lags and is then restarted, and whose primary has been away for so long since.
 fn restarted_too(seed: u64, away: u64) -> Result<Stage, String> {
     let mut stage = formed(seed, &[Setup { kubernetes_nodes: 6, ..Setup::default() }])?;

@@ -1,0 +1,76 @@
+//! What is told of begin and end of orchestrations. A primary whose pod ends hands over, and may be gone before its successor has said
+//! so: that looks like a failure for a moment and is none, so a failover is told of when it is clear that it is one. Pure.
+
+use super::action::Action;
+use super::cluster_model::ClusterModel;
+use super::decision::Event;
+use super::limits::{self, age};
+use super::node_failures::{self, Certainty};
+use super::observation::Outcome;
+use super::record::{Kind, Orchestration, Stage};
+use jiff::Timestamp;
+
+/// Whether somebody should hear of it now, if nobody has yet.
+pub(crate) fn is_due(model: &ClusterModel, running: &Orchestration) -> bool {
+    running.kind != Kind::Failover || took_over(model, running) || is_seen_by_others(model) || lasts(model, running)
+}
+
+/// A replica took over because it was told to.
+fn took_over(model: &ClusterModel, running: &Orchestration) -> bool {
+    let answers = model.members.iter().filter_map(|member| member.pod.answer.as_ref());
+    let mut answers = answers.filter(|answer| answer.orchestration == running.id && answer.changed);
+    answers.any(|answer| matches!(answer.action, Action::Failover(..)) && answer.outcome == Outcome::Done)
+}
+
+/// The other nodes call a primary failed: one that handed over, they know as a replica.
+fn is_seen_by_others(model: &ClusterModel) -> bool {
+    let owners = model.ownership();
+    let mut failures = owners.keys().filter_map(|id| node_failures::failure(model, id, owners.len()));
+    failures.any(|failure| failure.certainty != Certainty::Certain)
+}
+
+/// By now a successor would have said so.
+fn lasts(model: &ClusterModel, running: &Orchestration) -> bool {
+    running.step != Stage::ReadViews && age(model.now, running.started_at) >= limits::WORD_OF_ROLE
+}
+
+/// Begin and end of an orchestration.
+pub(crate) fn events(model: &ClusterModel, after: Option<&Orchestration>, formed: bool) -> Vec<Event> {
+    let before = model.running;
+    let same = before.map(|running| &running.id) == after.map(|running| &running.id);
+    let over = before.filter(|_| !same);
+    let told = |running: &&Orchestration| running.announced;
+    let late = over.filter(|over| !over.announced && is_due_at_its_end(model, over));
+    let ended = over.filter(told).or(late).map(|running| ended(running, after, formed, model.now));
+    let known = same && before.is_some_and(|running| running.announced);
+    let begun_now = after.filter(told).filter(|_| !known).map(begun);
+    late.map(begun).into_iter().chain(ended).chain(begun_now).collect()
+}
+
+/// Of one that ended at once only what was done counts.
+fn is_due_at_its_end(model: &ClusterModel, over: &Orchestration) -> bool {
+    over.kind != Kind::Failover || took_over(model, over)
+}
+
+fn begun(running: &Orchestration) -> Event {
+    let (reason, message) = match running.kind {
+        Kind::Failover => ("FailoverStarted", "a primary is down; a replica takes over"),
+        Kind::Form => ("FormationStarted", "the nodes become a cluster"),
+        Kind::Heal => ("HealStarted", "the nodes become a whole cluster again"),
+    };
+    Event { about: running.id.clone(), warning: running.kind == Kind::Failover, reason, message: message.to_owned() }
+}
+
+fn ended(running: &Orchestration, after: Option<&Orchestration>, formed: bool, now: Timestamp) -> Event {
+    let took = age(now, running.started_at).as_millis();
+    let (reason, what) = match (running.kind, after) {
+        (_, Some(next)) if next.kind == Kind::Failover => ("Interrupted", "makes way for a failover"),
+        (Kind::Form, _) if !formed => {
+            ("Interrupted", "a node was replaced while the cluster was formed; it is healed first")
+        }
+        (Kind::Form, _) => ("Formed", "every node sees the same cluster with all slots covered"),
+        (Kind::Failover, _) => ("FailoverDone", "every shard has a primary again"),
+        (Kind::Heal, _) => ("Healed", "the nodes were brought together again"),
+    };
+    Event { about: running.id.clone(), warning: false, reason, message: format!("{what} (after {took} ms)") }
+}
