@@ -10,11 +10,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 type Previous<'a> = Option<&'a ValkeyClusterStatus>;
 
-/// Whether the cluster serves as it should. A change of leader alone does not end that.
+/// Whether the cluster serves as it should. A change of leader alone does not end that, nor that a node has news.
 pub fn is_up(report: &Report, previous: Previous<'_>) -> bool {
     let was_up =
         previous.and_then(|status| condition(status, ConditionType::Ready)).is_some_and(|it| it.status == "True");
-    report.serves() && (report.nodes_are_sound() || (report.nodes_returning && was_up))
+    let stands = was_up && (report.nodes_returning || report.a_view_is_read_again());
+    report.serves() && (report.nodes_are_sound() || stands)
 }
 
 fn condition(status: &ValkeyClusterStatus, type_: ConditionType) -> Option<&Condition> {
@@ -142,5 +143,31 @@ mod tests {
         assert_eq!(phase_and_reason(&unread), (Some(Phase::Failed), "MajorityLost"));
         assert_eq!(phase_and_reason(&degraded(Some(false), Some(&unread))).1, "AsExpected");
         assert_eq!(phase_and_reason(&degraded(None, None)).1, "AsExpected", "nothing was wrong before");
+    }
+
+    fn said(kind: FindingKind, status: Option<bool>) -> Finding {
+        Finding { kind, status, reason: Reason::NotHeard, message: "views to be read: a-1".to_owned() }
+    }
+
+    fn ready(views: Option<bool>, previous: Option<&ValkeyClusterStatus>) -> ValkeyClusterStatus {
+        let whole = [FindingKind::SlotsCovered, FindingKind::ReplicasInSync].map(|kind| said(kind, Some(true)));
+        let findings = whole.into_iter().chain([said(FindingKind::ViewsAgree, views)]).collect();
+        let nodes = Some(Decision { findings, ..Decision::default() });
+        let version = api::valkey_version::ValkeyVersion::from_tag("9.1").unwrap();
+        let asked = Some(Asked { version, master_count: 3, replicas_per_master: 1, pods: 6, exporter: None });
+        let report = Report { nodes, asked, ready_pods: 6, ..Report::default() };
+        status(&report, &Identity::default(), previous, Timestamp::UNIX_EPOCH)
+    }
+
+    #[test]
+    fn ready_stands_and_is_told_once_while_a_view_is_read_again() {
+        let whole = ready(Some(true), None);
+        let unread = ready(None, Some(&whole));
+        let read = ready(Some(true), Some(&unread));
+        assert_eq!(crate::notices(&whole.conditions, &unread.conditions), []);
+        assert_eq!(crate::notices(&unread.conditions, &read.conditions), []);
+        let is_ready = |status: &ValkeyClusterStatus| status.conditions[0].status.clone();
+        assert_eq!([is_ready(&unread), is_ready(&ready(Some(false), Some(&whole)))], ["True", "False"]);
+        assert_eq!(is_ready(&ready(None, None)), "False", "it was not ready before");
     }
 }

@@ -70,6 +70,17 @@ impl Report {
             .is_none_or(|nodes| nodes.orchestration.is_none() && sound.iter().all(|kind| nodes.is(*kind)))
     }
 
+    /// Whether all that is said against the nodes is that a view of theirs has to be read again, as after every change of one.
+    pub fn a_view_is_read_again(&self) -> bool {
+        let read = |nodes: &Decision| {
+            let views = nodes.findings.iter().find(|finding| finding.kind == FindingKind::ViewsAgree);
+            let unread = views.is_some_and(|finding| finding.status.is_none());
+            let others = [FindingKind::SlotsCovered, FindingKind::ReplicasInSync];
+            unread && nodes.orchestration.is_none() && others.iter().all(|kind| nodes.is(*kind))
+        };
+        self.nodes.as_ref().is_some_and(read)
+    }
+
     /// Whether all pods are ready and no write is outstanding that may happen.
     pub fn serves(&self) -> bool {
         self.all_pods_ready() && (self.paused || self.pending.is_empty()) && !self.is_blocked()

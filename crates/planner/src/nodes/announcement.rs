@@ -4,11 +4,11 @@
 use super::action::Action;
 use super::cluster_model::ClusterModel;
 use super::decision::Event;
-use super::limits::{self, age};
+use super::findings;
+use super::limits::{self, age, listed};
 use super::node_failures::{self, Certainty};
 use super::observation::Outcome;
 use super::record::{Kind, Orchestration, Stage};
-use jiff::Timestamp;
 
 /// Whether somebody should hear of it now, if nobody has yet.
 pub(crate) fn is_due(model: &ClusterModel, running: &Orchestration) -> bool {
@@ -41,7 +41,7 @@ pub(crate) fn events(model: &ClusterModel, after: Option<&Orchestration>, formed
     let over = before.filter(|_| !same);
     let told = |running: &&Orchestration| running.announced;
     let late = over.filter(|over| !over.announced && is_due_at_its_end(model, over));
-    let ended = over.filter(told).or(late).map(|running| ended(running, after, formed, model.now));
+    let ended = over.filter(told).or(late).map(|running| ended(model, running, after, formed));
     let known = same && before.is_some_and(|running| running.announced);
     let begun_now = after.filter(told).filter(|_| !known).map(begun);
     late.map(begun).into_iter().chain(ended).chain(begun_now).collect()
@@ -61,8 +61,9 @@ fn begun(running: &Orchestration) -> Event {
     Event { about: running.id.clone(), warning: running.kind == Kind::Failover, reason, message: message.to_owned() }
 }
 
-fn ended(running: &Orchestration, after: Option<&Orchestration>, formed: bool, now: Timestamp) -> Event {
-    let took = age(now, running.started_at).as_millis();
+fn ended(model: &ClusterModel, running: &Orchestration, after: Option<&Orchestration>, formed: bool) -> Event {
+    let took = age(model.now, running.started_at).as_millis();
+    let doubts = listed(&findings::doubts(model));
     let (reason, what) = match (running.kind, after) {
         (_, Some(next)) if next.kind == Kind::Failover => ("Interrupted", "makes way for a failover"),
         (Kind::Form, _) if !formed => {
@@ -70,6 +71,7 @@ fn ended(running: &Orchestration, after: Option<&Orchestration>, formed: bool, n
         }
         (Kind::Form, _) => ("Formed", "every node sees the same cluster with all slots covered"),
         (Kind::Failover, _) => ("FailoverDone", "every shard has a primary again"),
+        (Kind::Heal, _) if !doubts.is_empty() => ("HealUnfinished", doubts.as_str()),
         (Kind::Heal, _) => ("Healed", "the nodes were brought together again"),
     };
     Event { about: running.id.clone(), warning: false, reason, message: format!("{what} (after {took} ms)") }

@@ -5,11 +5,12 @@ use super::decision::{Finding, FindingKind};
 use super::limits::{cut, listed};
 use super::node_failures;
 use super::proposal::Proposal;
+use super::record::ShardNode;
 use super::views;
 use super::{departed, gates};
 use api::conditions::Reason;
 use std::collections::BTreeMap;
-use topology::{NodeId, Role, SLOTS, SlotSet};
+use topology::{NodeId, PodName, Role, SLOTS, SlotSet};
 
 type Owners = BTreeMap<NodeId, SlotSet>;
 
@@ -65,9 +66,12 @@ fn replicas_in_sync(model: &ClusterModel) -> Finding {
     let kind = FindingKind::ReplicasInSync;
     let owners = model.owners();
     if owners.is_empty() {
-        return finding(kind, None, Reason::NotFormed, "the cluster is not formed yet");
+        return without_owners(model);
     }
     let short = owners.iter().filter_map(|owner| shortage(model, owner)).collect::<Vec<_>>();
+    let unheard: Vec<String> = short.iter().flat_map(|(_, unheard)| unheard).map(ToString::to_string).collect();
+    let short: Vec<String> =
+        short.into_iter().filter(|(_, unheard)| unheard.is_empty()).map(|(text, _)| text).collect();
     let syncing = replicas(model).filter(|member| !in_sync(member)).map(|member| member.name().to_string());
     let syncing: Vec<String> = syncing.collect();
     if !short.is_empty() {
@@ -79,17 +83,44 @@ fn replicas_in_sync(model: &ClusterModel) -> Finding {
         );
     }
     match syncing.is_empty() {
+        false => finding(kind, Some(false), Reason::ReplicasSyncing, &format!("not in sync: {}", listed(&syncing))),
+        true if !unheard.is_empty() => {
+            finding(kind, None, Reason::NotHeard, &format!("not heard: {}", listed(&unheard)))
+        }
         true => {
             finding(kind, Some(true), Reason::AllReplicasInSync, "every shard has its replicas and they have all data")
         }
-        false => finding(kind, Some(false), Reason::ReplicasSyncing, &format!("not in sync: {}", listed(&syncing))),
     }
 }
 
-fn shortage(model: &ClusterModel, owner: &Member) -> Option<String> {
-    let have = owner.id().map(|id| model.replicas_of(id).len()).unwrap_or_default();
-    let wanted = model.target.replicas_per_master;
-    (have < wanted).then(|| format!("{} has {have} of {wanted}", owner.name()))
+/// Nobody says of himself that he has slots.
+fn without_owners(model: &ClusterModel) -> Finding {
+    let kind = FindingKind::ReplicasInSync;
+    let unheard: Vec<String> = model.unheard().iter().map(ToString::to_string).collect();
+    match () {
+        () if model.members.iter().all(|member| member.facts().is_none()) => {
+            finding(kind, None, Reason::NotHeard, "no node is heard")
+        }
+        () if model.recorded.is_empty() => finding(kind, None, Reason::NotFormed, "the cluster is not formed yet"),
+        () if !unheard.is_empty() => finding(kind, None, Reason::NotHeard, &format!("not heard: {}", listed(&unheard))),
+        () => finding(kind, Some(false), Reason::ReplicasMissing, "no node that is heard has slots"),
+    }
+}
+
+/// What a primary lacks, and the pods whose silence may be all there is to it.
+fn shortage<'a>(model: &ClusterModel<'a>, owner: &Member) -> Option<(String, Vec<&'a PodName>)> {
+    let id = owner.id()?;
+    let (have, wanted) = (model.replicas_of(id).len(), model.target.replicas_per_master);
+    let recorded = model.recorded_shard(id).into_iter().flat_map(|shard| &shard.nodes);
+    let unheard: Vec<&PodName> = recorded.filter(|node| is_only_unheard(model, node)).map(|node| &node.pod).collect();
+    let explained = if have + unheard.len() >= wanted { unheard } else { Vec::new() };
+    (have < wanted).then(|| (format!("{} has {have} of {wanted}", owner.name()), explained))
+}
+
+/// Its sidecar is silent, and other nodes hear it.
+fn is_only_unheard(model: &ClusterModel, node: &ShardNode) -> bool {
+    let silent = model.by_name(&node.pod).is_some_and(|member| member.membership == Membership::Unknown);
+    silent && departed::answers_somewhere(model, &node.node_id)
 }
 
 fn replicas<'p>(model: &'p ClusterModel) -> impl Iterator<Item = &'p Member<'p>> {
@@ -103,8 +134,10 @@ pub(crate) fn in_sync(member: &Member) -> bool {
 fn views_agree(model: &ClusterModel) -> Finding {
     let kind = FindingKind::ViewsAgree;
     let doubts = view_doubts(model);
+    let only_unread = doubts.len() == 1 && !views::missing(model).is_empty();
     match doubts.is_empty() {
         true => finding(kind, Some(true), Reason::ViewsEqual, "every node sees the same cluster"),
+        false if only_unread => finding(kind, None, Reason::NotHeard, &listed(&doubts)),
         false => finding(kind, Some(false), Reason::ViewsDiffer, &listed(&doubts)),
     }
 }
@@ -152,6 +185,7 @@ pub(crate) fn doubts(model: &ClusterModel) -> Vec<String> {
     let mut doubts = view_doubts(model);
     let findings = [slots_covered(model), replicas_in_sync(model)];
     doubts.extend(findings.into_iter().filter(|finding| finding.status != Some(true)).map(|finding| finding.message));
+    doubts.dedup();
     doubts
 }
 

@@ -2,4 +2,5 @@
 
 mod cluster;
 mod failover;
+mod findings;
 mod safety;

@@ -1,0 +1,74 @@
+//! What is said of nodes that are merely not heard: nothing that is not known.
+
+use crate::cluster::{Cluster, ago, finding};
+use api::conditions::Reason;
+use planner::nodes::{Answers, Event, FindingKind, Kind, Orchestration, Stage, Valkey};
+
+impl Cluster {
+    /// Its sidecar is not on the line; the other nodes hear its Valkey as before.
+    fn unheard(mut self, index: usize) -> Cluster {
+        self.change(index, |pod| (pod.connected, pod.valkey, pod.view) = (false, Valkey::Unknown, None));
+        self
+    }
+
+    fn healing(mut self, step_began: i64) -> Cluster {
+        self.seen.running = Some(Orchestration {
+            id: "heal-1".to_owned(),
+            kind: Kind::Heal,
+            step: Stage::Verify,
+            step_version: 2,
+            started_at: ago(step_began),
+            step_started_at: ago(step_began),
+            waiting_for: None,
+            answers: Answers::default(),
+            announced: true,
+        });
+        self
+    }
+}
+
+fn replicas_in_sync(cluster: &Cluster) -> (Option<bool>, Option<Reason>) {
+    let decision = cluster.decide();
+    let (status, reason, _) = finding(&decision, FindingKind::ReplicasInSync);
+    (status, reason)
+}
+
+fn reasons(events: &[Event]) -> Vec<&str> {
+    events.iter().map(|event| event.reason).collect()
+}
+
+#[test]
+fn a_formed_cluster_of_which_nobody_is_heard_is_not_called_unformed() {
+    let nobody = (0..6).fold(Cluster::whole(), Cluster::unheard);
+    assert_eq!(replicas_in_sync(&nobody), (None, Some(Reason::NotHeard)));
+    let no_primary = (0..3).fold(Cluster::whole(), Cluster::unheard);
+    assert_eq!(replicas_in_sync(&no_primary), (None, Some(Reason::NotHeard)));
+}
+
+#[test]
+fn a_replica_that_is_merely_not_heard_is_not_called_missing() {
+    let cluster = Cluster::whole().unheard(3);
+    assert_eq!(replicas_in_sync(&cluster), (None, Some(Reason::NotHeard)));
+    assert!(finding(&cluster.decide(), FindingKind::ReplicasInSync).2.contains("p-3"));
+    let failed = Cluster::whole().silent(3, Some(40), true);
+    assert_eq!(replicas_in_sync(&failed), (Some(false), Some(Reason::ReplicasMissing)), "nobody else hears it either");
+}
+
+#[test]
+fn a_heal_that_ends_while_nodes_are_not_heard_is_not_told_as_healed() {
+    assert_eq!(reasons(&Cluster::whole().healing(40).decide().events), ["Healed"]);
+    let events = Cluster::whole().unheard(3).healing(40).decide().events;
+    assert_eq!(reasons(&events), ["HealUnfinished"]);
+    assert!(events[0].message.contains("not heard: p-3"), "{}", events[0].message);
+}
+
+#[test]
+fn a_view_that_has_to_be_read_again_says_nothing_against_the_cluster() {
+    let mut cluster = Cluster::whole();
+    cluster.age_view(4);
+    let decision = cluster.decide();
+    let (status, _, message) = finding(&decision, FindingKind::ViewsAgree);
+    assert_eq!(status, None, "{message}");
+    cluster.facts(5, |facts| facts.summary.state_ok = false);
+    assert_eq!(finding(&cluster.decide(), FindingKind::ViewsAgree).0, Some(false), "one says that it is not whole");
+}
