@@ -37,6 +37,8 @@ pub struct ContainerFacts {
     pub waiting: Option<(String, String)>,
     /// How it last ended, if that was a failure, and when (seconds since the epoch).
     pub failure: Option<(String, i64)>,
+    /// How many seconds it ran before that.
+    pub ran: i64,
     pub restarts: i32,
 }
 
@@ -84,14 +86,22 @@ fn containers(status: &PodStatus) -> Vec<ContainerFacts> {
 fn container(status: &ContainerStatus) -> ContainerFacts {
     let waiting = status.state.as_ref().and_then(|state| state.waiting.as_ref());
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let states = [status.state.as_ref(), status.last_state.as_ref()];
     ContainerFacts {
         name: status.name.clone(),
         image: status.image.clone(),
         ready: status.ready,
         waiting: waiting.map(|waiting| (text(&waiting.reason), text(&waiting.message))),
-        failure: status.state.as_ref().and_then(failure).or(status.last_state.as_ref().and_then(failure)),
+        failure: states.into_iter().flatten().find_map(failure),
+        ran: states.into_iter().flatten().find_map(ran).unwrap_or_default(),
         restarts: status.restart_count,
     }
+}
+
+fn ran(state: &ContainerState) -> Option<i64> {
+    let ended = state.terminated.as_ref().filter(|ended| ended.exit_code != 0)?;
+    let (began, at) = ended.started_at.as_ref().zip(ended.finished_at.as_ref())?;
+    Some(at.0.as_second() - began.0.as_second())
 }
 
 fn failure(state: &ContainerState) -> Option<(String, i64)> {

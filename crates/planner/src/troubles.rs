@@ -14,9 +14,13 @@ const VOLUME_PATIENCE: i64 = 3;
 /// What the kubelet says while an image does not come.
 const PULL_FAILURES: [&str; 5] =
     ["ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable"];
-/// What the kubelet says when a container ends or cannot start.
-const CRASHES: [&str; 3] = ["CrashLoopBackOff", "RunContainerError", "StartError"];
-/// The kubelet waits up to five minutes between two tries.
+/// What the kubelet says when a container cannot start.
+const START_FAILURES: [&str; 2] = ["RunContainerError", "StartError"];
+/// What it says when one ended, and waits before it starts it again.
+const BACK_OFF: &str = "CrashLoopBackOff";
+/// So many ends in a row are a loop.
+const LOOP: i32 = 3;
+/// The kubelet waits up to five minutes between two tries. After a run of ten it begins to count anew, and so do we.
 const LONGEST_PAUSE: i64 = 600;
 /// What the kubelet says when it lacks something to make a container.
 const SETUP_FAILURES: [&str; 3] = ["CreateContainerConfigError", "CreateContainerError", "PreStartHookError"];
@@ -88,19 +92,23 @@ fn container_trouble(pod: &PodFacts, container: &ContainerFacts, now: Timestamp)
     if let Some(failure) = crash(container, reason, now) {
         return Some((crash_reason(name), format!("container {name} of pod {pod_name} keeps ending with {failure}")));
     }
-    if CRASHES.contains(&reason) {
+    if START_FAILURES.contains(&reason) {
         return Some((crash_reason(name), format!("container {name} of pod {pod_name} cannot be started: {message}")));
     }
     let text = || format!("container {name} of pod {pod_name} cannot be made: {message}");
     SETUP_FAILURES.contains(&reason).then(|| (Reason::PodFailing, text()))
 }
 
-/// One end is no loop: it has to happen again, and not long ago. Between two crashes a container runs for a moment,
+/// One end is no loop: it has to happen again and again, and not long ago. Between two crashes a container runs for a moment,
 /// so its last end counts until it is ready.
 fn crash<'a>(container: &'a ContainerFacts, waiting: &str, now: Timestamp) -> Option<&'a str> {
-    let (failure, at) = container.failure.as_ref().filter(|_| !container.ready)?;
-    let again = CRASHES.contains(&waiting) || (container.restarts >= 2 && now.as_second() - at < LONGEST_PAUSE);
-    again.then_some(failure)
+    let backs_off = waiting == BACK_OFF;
+    let often = container.restarts + i32::from(backs_off) >= LOOP;
+    let in_order = ("exit code 0", now.as_second());
+    let last = container.failure.as_ref().map(|(failure, at)| (failure.as_str(), *at));
+    let (failure, at) = last.or(backs_off.then_some(in_order)).filter(|_| !container.ready && often)?;
+    let in_a_row = backs_off || now.as_second() - at < LONGEST_PAUSE && container.ran < LONGEST_PAUSE;
+    in_a_row.then_some(failure)
 }
 
 fn crash_reason(name: &str) -> Reason {

@@ -134,6 +134,34 @@ fn one_crash_is_no_loop() {
     assert_eq!(condition(&status_of(&seen, None), "Ready").0, "False");
 }
 
+/// How it ended, after so many restarts and a run that lasted so long; `running` again or backed off.
+fn ended_after(restarts: i32, began: &str, waits: bool) -> Observation {
+    let last = json!({ "terminated": { "exitCode": 1, "startedAt": began, "finishedAt": "2027-01-15T07:59:59Z" } });
+    let state = if waits {
+        json!({ "waiting": { "reason": "CrashLoopBackOff", "message": "back-off 10s" } })
+    } else {
+        json!({ "running": {} })
+    };
+    let mut seen = observation(vec![pod(0, container("valkey", state, last))]);
+    seen.pods[0].containers[0].restarts = restarts;
+    seen
+}
+
+#[test]
+fn a_container_that_was_restarted_once_or_twice_is_in_no_loop() {
+    let short = "2027-01-15T07:59:50Z";
+    for (restarts, waits) in [(1, true), (1, false), (2, false)] {
+        assert_eq!(degraded(&ended_after(restarts, short, waits)).0, "False", "{restarts} {waits}");
+    }
+    assert_degraded(&ended_after(2, short, true), "ValkeyCrashLooping", "exit code 1");
+    assert_degraded(&ended_after(3, short, false), "ValkeyCrashLooping", "exit code 1");
+}
+
+#[test]
+fn restarts_of_long_ago_make_no_loop_of_one_end() {
+    assert_eq!(degraded(&ended_after(9, "2027-01-14T07:59:50Z", false)).0, "False", "it ran for a day before");
+}
+
 #[test]
 fn the_two_ways_in_which_the_kubelet_tells_of_a_pull_are_one() {
     let tell = |reason: &str, message: &str| {

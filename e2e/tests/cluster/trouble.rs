@@ -49,7 +49,7 @@ fn troubles() -> [Trouble; 4] {
             fields: json!({"config": {"tcp-backlog": "nonsense"}}),
             reason: "ValkeyCrashLooping",
             told: &["container valkey of pod crashing-", "exit code 1"],
-            is_in: |pod| waits_for(pod, &["CrashLoopBackOff"]),
+            is_in: |pod| waits_for(pod, &["CrashLoopBackOff"]) && is_in_a_loop(pod),
         },
     ]
 }
@@ -128,6 +128,11 @@ fn waits_for(pod: &Pod, reasons: &[&str]) -> bool {
         let reason = status.state.as_ref().and_then(|state| state.waiting.as_ref()?.reason.as_deref());
         reason.is_some_and(|reason| reasons.contains(&reason))
     })
+}
+
+/// One end is none, nor are two.
+fn is_in_a_loop(pod: &Pod) -> bool {
+    process::container_statuses(pod).any(|status| status.restart_count >= 2)
 }
 
 fn is_unschedulable(pod: &Pod) -> bool {

@@ -53,6 +53,11 @@ fn judged<'a>(model: &ClusterModel<'a>, failures: Vec<NodeFailure<'a>>, mut lack
 fn patiently(model: &ClusterModel, failure: &NodeFailure, verdict: Verdict) -> Verdict {
     let seen = failure.since.filter(|_| failure.certainty == Certainty::Certain && failure.pod.is_some());
     match verdict {
+        Verdict::Blocked(Reason::PrimaryDown, _)
+            if seen.is_some_and(|since| age(model.now, since) < limits::LOST_FOR) =>
+        {
+            Verdict::Wait(format!("{} to start again", name(model, failure)))
+        }
         Verdict::Blocked(..) if seen.is_some_and(|since| age(model.now, since) < limits::RESTART) => {
             Verdict::Wait(format!("{} to start again", name(model, failure)))
         }
@@ -236,6 +241,10 @@ fn no_candidate(model: &ClusterModel, failure: &NodeFailure) -> Verdict {
             Some(heir) => Verdict::Do(command(&heir, Action::Failover(FailoverMode::Force, None))),
             None => Verdict::Wait(vote_text(model, failure, &model.replicas_of(&failure.id))),
         },
+        // Nothing is lost that its own pod may bring back.
+        _ if failure.pod.is_some() && may_bring_more(model, failure) => {
+            Verdict::Blocked(Reason::PrimaryDown, lost_text(model, failure))
+        }
         _ => Verdict::Blocked(Reason::ShardLost, lost_text(model, failure)),
     }
 }

@@ -38,7 +38,7 @@ pub const ELECTION_FIRST: Duration = Duration::from_secs(3);
 pub const TOGETHER: Duration = Duration::from_secs(2);
 /// So long a process may be away before what depends on it is called lost: a container starts again in a second or two.
 pub const RESTART: Duration = Duration::from_secs(5);
-/// A lost shard is only made anew when it has been lost this long.
+/// A lost shard is only made anew when it has been lost this long, and so long its own pod is waited for before somebody has to look.
 pub const LOST_FOR: Duration = Duration::from_secs(30);
 /// A step that got no further for this long only waits; others may have their turn.
 pub const PATIENCE: Duration = Duration::from_secs(10);

@@ -292,6 +292,21 @@ fn a_container_that_only_starts_again_is_not_called_a_lost_majority() {
 }
 
 #[test]
+fn a_primary_that_starts_again_is_not_called_a_lost_shard_while_its_data_is_kept() {
+    let down = |seconds| Cluster::whole().down(0, seconds).down(3, 9_000);
+    let waited = down(20).after(20);
+    assert_eq!(degraded(&waited), Some(Reason::AsExpected));
+    assert!(waited.plan.iter().any(|text| text.contains("p-0 to start again")), "{:?}", waited.plan);
+    assert_eq!(degraded(&down(40).after(40)), Some(Reason::PrimaryDown), "by now somebody should look");
+    let mut without = down(40);
+    without.target.persistent = false;
+    without.change(0, |pod| {
+        (pod.uid, pod.valkey) = ("uid-of-the-next".into(), Valkey::Down { since: ago(40), node_id: None })
+    });
+    assert_eq!(degraded(&without.after(40)), Some(Reason::ShardLost), "its pod is another one, and had no volume");
+}
+
+#[test]
 fn what_is_blocked_stays_said_while_a_view_is_read_again() {
     let mut cluster = Cluster::whole().down(0, 60).down(1, 60);
     cluster.age_view(2);
