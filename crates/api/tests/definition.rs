@@ -33,6 +33,23 @@ fn undocumented(path: &str, schema: &serde_json::Value, missing: &mut Vec<String
     }
 }
 
+/// `kubectl explain` shows descriptions, and none of the rules.
+#[test]
+fn the_limits_of_numbers_are_in_their_descriptions() {
+    let limits = |definition: &_, field: &str, limits: [&str; 2]| {
+        let schema = serde_json::to_value(definition).unwrap();
+        let spec = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties";
+        let text = schema.pointer(&format!("{spec}/{field}/description")).and_then(|text| text.as_str()).unwrap();
+        assert!(limits.iter().all(|limit| text.contains(limit)), "{field}: {text}");
+    };
+    let cluster = api::definition::valkey_cluster();
+    limits(&cluster, "masterCount", ["At least 3", "not more than 1000 pods"]);
+    limits(&cluster, "replicasPerMaster", ["from 0", "to 5"]);
+    let definitions = api::definition::all();
+    let authority = definitions.iter().find(|it| it.spec.names.kind == "ValkeyCA").unwrap();
+    limits(authority, "validForDays", ["from 30", "to 36500"]);
+}
+
 #[test]
 fn fields_that_do_not_work_yet_are_not_in_the_schema() {
     let text = include_str!("../crd/valkeyclusters.valkey.io.yaml");

@@ -41,7 +41,7 @@ pub struct ValkeyCASpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub description: Option<String>,
-    /// Where the certificate and its key are kept. Only Secret for now.
+    /// Where the certificate and its key are kept. Only Secret for now; SecretsStore is refused.
     #[serde(default)]
     #[schemars(extend("x-kubernetes-validations" = secret_type_rules()))]
     pub secret_type: SecretType,
@@ -51,7 +51,7 @@ pub struct ValkeyCASpec {
     /// stays trusted until every sidecar has switched.
     #[schemars(length(min = 1, max = 253), extend("x-kubernetes-validations" = rules::object_name("caCertSecretRef")))]
     pub ca_cert_secret_ref: String,
-    /// How long a root that the operator makes is valid, in days. It is replaced in time. Your own root ends when it says.
+    /// How long a root that the operator makes is valid, from 30 to 36500 days. It is replaced in time. Your own root ends when it says.
     #[serde(default = "valid_for_days")]
     #[schemars(extend("x-kubernetes-validations" = valid_for_days_rules()))]
     pub valid_for_days: i32,

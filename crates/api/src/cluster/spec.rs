@@ -55,11 +55,12 @@ pub struct ValkeyClusterSpec {
     /// The Valkey image. Changing it replaces the pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub valkey_image: Option<ValkeyImage>,
-    /// Number of shards, each with one primary. At least 3. Default: 3.
+    /// Number of shards, each with one primary. At least 3, and not more than 1000 pods: 1000 shards without replicas, 500 with one
+    /// replica each. Default: 3.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = built_in::MASTER_COUNT, "x-kubernetes-validations" = rules::master_count()))]
     pub master_count: Option<i32>,
-    /// Replicas of each primary. With 0 the loss of a pod is the loss of a shard. Default: 1.
+    /// Replicas of each primary, from 0 to 5. With 0 the loss of a pod is the loss of a shard. Default: 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-validations" = rules::replicas_per_master()))]
     pub replicas_per_master: Option<i32>,
