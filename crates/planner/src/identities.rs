@@ -49,6 +49,8 @@ pub struct CertificatesRead {
     pub written: Timestamp,
     /// A Secret of a name that is needed and that is somebody else's.
     pub foreign: Option<String>,
+    /// A Secret of this cluster that somebody made immutable.
+    pub immutable: Option<String>,
     /// What this process made last; it tells why.
     pub made: Option<Made>,
 }
@@ -125,6 +127,9 @@ pub fn steps(observation: &Observation, report: &mut Report, now: Timestamp) -> 
     } else if let Some(missing) = missing(&view) {
         report.waiting.push(format!("waits for the certificate of the sidecars: {missing}"));
     }
+    if let Some(secret) = &read.immutable {
+        report.trouble(Reason::ObjectRefused, immutable_text(secret));
+    }
     report.certificates = CertificateReport {
         next: plan.next,
         postponed: matches!(plan.leaf, LeafStep::Postpone(_)),
@@ -142,8 +147,15 @@ pub fn steps(observation: &Observation, report: &mut Report, now: Timestamp) -> 
 
 fn taken_text(secret: &str) -> String {
     format!(
-        "Secret {secret} is in the way and is left alone: this operator did not make it. Delete or rename it, or give the ValkeyCluster \
-         another name"
+        "Secret {secret} is in the way and is left alone: this operator did not make it. Give the ValkeyCluster another name, or delete \
+         the Secret once it is certain that nobody needs it"
+    )
+}
+
+fn immutable_text(secret: &str) -> String {
+    format!(
+        "Secret {secret} was made immutable, so the certificates in it cannot be renewed and will end: delete it, and the operator makes \
+         it anew at once; pods go on with what they have"
     )
 }
 

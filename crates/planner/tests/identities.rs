@@ -62,6 +62,7 @@ fn read(leaf: Found<Leaf>) -> CertificatesRead {
         binding: None,
         written: NOW,
         foreign: None,
+        immutable: None,
         made: None,
     }
 }
@@ -188,4 +189,13 @@ fn a_secret_that_is_in_the_way_is_named() {
     assert_eq!(trouble.reason, api::conditions::Reason::NameTaken);
     assert!(trouble.message.contains("Secret poc-mtls is in the way"), "{}", trouble.message);
     assert!(issued(&plan).is_empty() && !creates_pods(&plan));
+}
+
+#[test]
+fn a_secret_that_somebody_made_immutable_is_named_with_the_remedy() {
+    let whole = read(Found::Whole(leaf(1)));
+    let plan = planned(json!({}), &observation(CertificatesRead { immutable: Some("poc-mtls".into()), ..whole }));
+    let trouble = plan.report.troubles.first().unwrap();
+    assert_eq!(trouble.reason, api::conditions::Reason::ObjectRefused);
+    assert!(trouble.message.contains("Secret poc-mtls was made immutable") && trouble.message.contains("delete it"));
 }

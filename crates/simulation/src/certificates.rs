@@ -75,6 +75,7 @@ impl Stored {
             binding: self.binding.clone(),
             written,
             foreign: None,
+            immutable: None,
             made: None,
         }))
     }

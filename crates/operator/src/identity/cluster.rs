@@ -64,6 +64,7 @@ impl Identities {
             binding: reading.binding.clone(),
             written: reading.written,
             foreign: reading.foreign.clone(),
+            immutable: reading.immutable.clone(),
             made: self.memories.made(&subject.name, &reading.cluster_uid),
         }))
     }

@@ -26,6 +26,8 @@ pub struct Reading {
     pub written: Timestamp,
     /// A Secret of a name that is needed and that is somebody else's.
     pub foreign: Option<String>,
+    /// A Secret of this cluster that somebody made immutable.
+    pub immutable: Option<String>,
 }
 
 /// Keys that were read on the way and are needed only to act; dropped with it.
@@ -95,6 +97,7 @@ impl Identities {
         let key = Claim::to(key, &format!("{own}/{key_name}"), |seen| whose_key(seen, cluster, uid));
         let leaf = Claim::to(leaf, &leaf_name, |seen| whose(seen, name, uid));
         let foreign = certificate.foreign.or(key.foreign).or(leaf.foreign);
+        let immutable = certificate.immutable.or(key.immutable).or(leaf.immutable);
         let stored = Stored { certificate: certificate.over, key: key.over, leaf: leaf.over };
         let scope = Scope::cluster(namespace, name)?;
         let found = (certificate.found, key.found);
@@ -110,6 +113,7 @@ impl Identities {
             leaf,
             written,
             foreign,
+            immutable,
         };
         Ok((reading, Keys { intermediate: authority, leaf: seen, stored }))
     }
@@ -124,20 +128,22 @@ struct Claim {
     over: Option<String>,
     /// The name, when what is there is somebody else's.
     foreign: Option<String>,
+    /// The name, when what is there can be written no more.
+    immutable: Option<String>,
 }
 
 impl Claim {
     fn to(answer: Answer, name: &str, whose: impl Fn(&SecretSeen) -> Whose) -> Self {
-        let nothing = |found| Self { found, over: None, foreign: None };
+        let nothing = |found| Self { found, over: None, foreign: None, immutable: None };
         let seen = match answer {
             Err(why) => return nothing(Found::Unreadable(why)),
             Ok(None) => return nothing(Found::Absent),
             Ok(Some(seen)) => seen,
         };
-        let over = Some(seen.uid.clone());
+        let (over, immutable) = (Some(seen.uid.clone()), seen.immutable.then(|| name.to_owned()));
         match whose(&seen) {
-            Whose::Its => Self { found: Found::Whole(seen), over, foreign: None },
-            Whose::Namesakes => Self { found: Found::Absent, over, foreign: None },
+            Whose::Its => Self { found: Found::Whole(seen), over, foreign: None, immutable },
+            Whose::Namesakes => Self { found: Found::Absent, over, foreign: None, immutable },
             Whose::Others => Self { foreign: Some(name.to_owned()), ..nothing(Found::Unreadable(TAKEN.to_owned())) },
         }
     }

@@ -24,6 +24,7 @@ fn reading(bundle_of: &str, binding_of: &str) -> Reading {
         leaf: Found::Absent,
         written: Timestamp::UNIX_EPOCH,
         foreign: None,
+        immutable: None,
     }
 }
 

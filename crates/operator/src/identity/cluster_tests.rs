@@ -98,3 +98,18 @@ async fn the_key_of_a_successor_of_the_same_name_stays() {
     identities.delete_keys_of_ended_clusters().await;
     assert!(api.object(&secret(NAMESPACE, &names::intermediate_key_secret("team-a", "orders"))).is_some());
 }
+
+#[tokio::test]
+async fn a_secret_that_somebody_made_immutable_is_named() {
+    let (api, identities) = with_root().await;
+    let cluster = named("team-a", "orders");
+    identities.carry_out(&cluster, &first_issue()).await.unwrap();
+    let path = secret("team-a", &common::mtls_secret("orders"));
+    let mut stored = api.object(&path).unwrap();
+    stored["immutable"] = serde_json::json!(true);
+    api.put(&path, stored);
+    let in_force = identities.in_force.borrow().clone().unwrap();
+    let key = ObjectKey::cluster("team-a", "orders");
+    let (reading, _) = identities.read_cluster(&key, "uid", &in_force, Timestamp::now()).await.unwrap();
+    assert_eq!((reading.immutable, reading.foreign), (Some(common::mtls_secret("orders")), None));
+}

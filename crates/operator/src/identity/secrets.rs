@@ -31,6 +31,8 @@ pub struct SecretSeen {
     pub ours: bool,
     /// The object it goes with.
     pub controller: Option<OwnerReference>,
+    /// Nobody can write it any more, only delete it.
+    pub immutable: bool,
 }
 
 impl SecretSeen {
@@ -141,9 +143,9 @@ fn seen(secret: Secret) -> SecretSeen {
     let ours = labelled || secret.annotations().contains_key(names::ISSUED_AT);
     let mut owners = secret.owner_references().iter();
     let controller = owners.find(|owner| owner.controller == Some(true)).cloned();
-    let uid = secret.uid().unwrap_or_default();
+    let (uid, immutable) = (secret.uid().unwrap_or_default(), secret.immutable.unwrap_or_default());
     let annotations = secret.metadata.annotations.unwrap_or_default();
-    SecretSeen { uid, contents: Contents::of(secret.data), annotations, ours, controller }
+    SecretSeen { uid, contents: Contents::of(secret.data), annotations, ours, controller, immutable }
 }
 
 /// UID of the object that this one goes with.
