@@ -105,10 +105,20 @@ fn existing(
 }
 
 fn name_taken(key: &ChildKey, owner: &str) -> Trouble {
-    let message = format!(
-        "{key} is in the way and is left alone; it belongs to {owner}. Delete or rename it, or give the ValkeyCluster another name"
-    );
+    let message = if is_the_api_servers(key) {
+        format!("{key} is how programs reach the API server: never delete it. Give the ValkeyCluster another name")
+    } else {
+        format!(
+            "{key} is in the way and is left alone; it belongs to {owner}. Give the ValkeyCluster another name, or delete that object \
+             once it is certain that nobody needs it"
+        )
+    };
     Trouble { reason: Reason::NameTaken, message }
+}
+
+/// Kubernetes makes it again, and whatever talks to the API server is cut off until then.
+fn is_the_api_servers(key: &ChildKey) -> bool {
+    key.kind == ChildKind::Service && key.name == "kubernetes"
 }
 
 /// Its pods may hold the only copies: nobody is advised to delete it.
@@ -225,6 +235,14 @@ fn delete(key: &ChildKey, observed: &Observed, observation: &Observation) -> Opt
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nobody_is_advised_to_delete_the_service_of_the_api_server() {
+        let advice = |name: &str| name_taken(&ChildKey::new(ChildKind::Service, name), "nobody").message;
+        let (theirs, others) = (advice("kubernetes"), advice("orders"));
+        assert!(theirs.contains("never delete it") && !theirs.contains("or delete"), "{theirs}");
+        assert!(others.find("another name") < others.find("delete"), "the harmless way comes first: {others}");
+    }
 
     #[test]
     fn what_is_taken_out_by_its_place_in_a_list_is_tested_to_be_still_there() {
