@@ -13,6 +13,8 @@ use api::names;
 use api::names::annotation::APPLIED_REVISION;
 use serde_json::{Value, json};
 
+/// Claims that a message names.
+const NAMED: usize = 5;
 /// Fields of a StatefulSet that the API server never lets change.
 const IMMUTABLE: [&str; 4] =
     ["/spec/volumeClaimTemplates", "/spec/selector", "/spec/serviceName", "/spec/podManagementPolicy"];
@@ -22,6 +24,7 @@ pub fn steps(manifests: &Manifests, observation: &Observation, report: &mut Repo
     let mut steps: Vec<Step> =
         manifests.iter().filter_map(|(key, manifest)| step(key, manifest, observation, report)).collect();
     hold_back_pods(&mut steps, observation, report);
+    leave_foreign_claims(&mut steps, observation, report);
     steps.extend(unwanted(manifests, observation));
     steps
 }
@@ -38,10 +41,53 @@ fn hold_back_pods(steps: &mut Vec<Step>, observation: &Observation, report: &mut
     let identity = observation.certificates.ready(report.paused).err().map(str::to_owned);
     let Some(missing) = missing.or(identity) else { return };
     let before = steps.len();
-    steps.retain(|step| !matches!(step, Step::Apply(apply) if apply.key.kind == ChildKind::StatefulSet && apply.why == Why::Missing));
+    steps.retain(|step| new_stateful_set(step).is_none());
     if steps.len() < before {
         report.waiting.push(format!("StatefulSet {name} is made once {missing}"));
     }
+}
+
+/// A StatefulSet takes every claim of the right name, whosever data is on it.
+fn leave_foreign_claims(steps: &mut Vec<Step>, observation: &Observation, report: &mut Report) {
+    let taken = |apply: &Apply| -> Vec<String> {
+        let taken = observation.foreign_claims.iter().filter(|claim| would_take(&apply.manifest, claim, observation));
+        taken.cloned().collect()
+    };
+    let taken = steps.iter().filter_map(new_stateful_set).flat_map(taken).collect::<Vec<_>>();
+    if !taken.is_empty() {
+        steps.retain(|step| new_stateful_set(step).is_none());
+        let message = foreign_claims_text(&taken, &observation.cluster.name);
+        report.trouble(Reason::NameTaken, message);
+    }
+}
+
+fn new_stateful_set(step: &Step) -> Option<&Apply> {
+    match step {
+        Step::Apply(apply) if apply.key.kind == ChildKind::StatefulSet && apply.why == Why::Missing => Some(apply),
+        _ => None,
+    }
+}
+
+/// Whether this StatefulSet would make a pod with the claim that does not have it already.
+fn would_take(stateful_set: &Value, claim: &str, observation: &Observation) -> bool {
+    let has_volumes = stateful_set.pointer("/spec/volumeClaimTemplates/0").is_some();
+    let size = stateful_set.pointer("/spec/replicas").and_then(Value::as_u64).unwrap_or_default();
+    let ordinals = (0..u32::try_from(size).unwrap_or(u32::MAX)).filter(|_| has_volumes);
+    let cluster = &observation.cluster.name;
+    let mut pods = ordinals.filter(|ordinal| names::volume_claim(cluster, *ordinal) == claim);
+    pods.any(|ordinal| !observation.pods.iter().any(|pod| pod.name == names::pod(cluster, ordinal)))
+}
+
+fn foreign_claims_text(claims: &[String], cluster: &str) -> String {
+    let labels: Vec<String> = names::selector(cluster).iter().map(|(key, value)| format!("{key}={value}")).collect();
+    format!(
+        "PersistentVolumeClaim {} was there before and is not this cluster's, whose pods would take what is on it for their own; none is \
+         made. Give the ValkeyCluster another name. If the data on it is this cluster's: kubectl label pvc {} {}. Delete it only if nobody \
+         needs what is on it",
+        api::text::listed(claims, NAMED),
+        claims.iter().take(NAMED).cloned().collect::<Vec<_>>().join(" "),
+        labels.join(" "),
+    )
 }
 
 /// Ours, or about to be made.

@@ -31,6 +31,8 @@ pub struct Observation {
     pub children: BTreeMap<ChildKey, Observed>,
     pub pods: Vec<PodFacts>,
     pub claims: Vec<ClaimFacts>,
+    /// Claims that have the names of the pods' claims and are not this cluster's. Looked for while there is no StatefulSet.
+    pub foreign_claims: Vec<String>,
     /// What the sidecars said and which of them are connected.
     pub line: LineFacts,
     /// What is known of the Valkey nodes; None when nobody asked them.

@@ -317,3 +317,19 @@ fn a_status_stays_small_whatever_goes_wrong() {
     let status = status(&plan.report, &empty().cluster, None, now(1));
     assert!(serde_json::to_string(&status).unwrap().len() < 10_000);
 }
+
+#[test]
+fn a_volume_claim_of_somebody_else_becomes_no_pods_volume_before_a_human_said_so() {
+    let stateful_set = ChildKey::new(ChildKind::StatefulSet, "poc");
+    let with_volumes = json!({ "pvc": { "storageSize": "1Gi" } });
+    let mut observation = Observation { foreign_claims: vec!["data-poc-0".into()], ..empty() };
+    let plan = decide(with_volumes.clone(), &observation);
+    assert!(!touches(&plan, &stateful_set));
+    let trouble = &plan.report.troubles[0];
+    assert_eq!(trouble.reason.as_str(), "NameTaken");
+    let remedy = "kubectl label pvc data-poc-0 app.kubernetes.io/component=cluster app.kubernetes.io/instance=poc";
+    assert!(trouble.message.contains(remedy), "{}", trouble.message);
+    assert!(touches(&decide(json!({}), &observation), &stateful_set), "its pods have no claims");
+    observation.foreign_claims = vec!["data-poc-99".into()];
+    assert!(touches(&decide(with_volumes, &observation), &stateful_set), "no pod is called so");
+}

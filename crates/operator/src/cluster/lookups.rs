@@ -2,14 +2,17 @@
 //! pods that lost their label, and why pods and volumes could not be made, which Kubernetes tells in Events only. Asked in the
 //! background, before the writes; passes use what was answered last.
 
-use crate::runtime::{ObjectKey, Scope, children, plain, pod_entry, pods};
+use crate::runtime::{ObjectKey, Scope, children, claims, plain, pod_entry, pods};
 use api::cluster::ValkeyCluster;
+use api::names;
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use k8s_openapi::jiff::Timestamp;
-use kube::Client;
 use kube::api::{Api, ListParams};
-use planner::{ChildKey, ClaimFacts, CreationFailure, Observation, Observed, PodFacts, asked_for, expected_keys};
+use kube::{Client, ResourceExt};
+use planner::{
+    ChildKey, ChildKind, ClaimFacts, CreationFailure, Observation, Observed, PodFacts, asked_for, expected_keys,
+};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -27,6 +30,7 @@ const GRACE_SECONDS: i64 = 1;
 pub struct Lookups {
     /// None: it is not there.
     children: BTreeMap<ChildKey, Option<Observed>>,
+    foreign_claims: Vec<String>,
     lost_pods: Vec<PodFacts>,
     creation_failure: Option<CreationFailure>,
     claim_failure: Option<String>,
@@ -42,6 +46,7 @@ impl Lookups {
             let answer = self.children.get(&key).cloned().unwrap_or_else(unknown);
             observation.children.extend(answer.map(|answer| (key, answer)));
         }
+        observation.foreign_claims.clone_from(&self.foreign_claims);
         let missing = missing_pods(observation);
         observation.pods.extend(self.lost_pods.iter().filter(|pod| missing.contains(&pod.name)).cloned());
         if !missing.is_empty() {
@@ -63,18 +68,20 @@ impl Lookups {
     ) -> Lookups {
         let keys = missing_children(watched, cluster);
         let answers = join_all(keys.into_iter().map(|key| look_for(key, owner, scope))).await;
-        let children = answers.into_iter().collect();
+        let mut children = answers.into_iter().collect();
+        let foreign_claims = beside_the_stateful_set(&mut children, owner, &scope.client).await;
         if self.asked.is_some_and(|asked| asked.elapsed() < ASK_AGAIN) {
-            return Lookups { children, ..self.clone() };
+            return Lookups { children, foreign_claims, ..self.clone() };
         }
         let (lost_pods, creation_failure) = about_pods(watched, owner, scope, &self.lost_pods).await;
         let claim_failure = about_claims(watched, scope).await;
-        Lookups { children, lost_pods, creation_failure, claim_failure, asked: Some(Instant::now()) }
+        Lookups { children, foreign_claims, lost_pods, creation_failure, claim_failure, asked: Some(Instant::now()) }
     }
 
     /// Whether they answer the same.
     pub fn equal(&self, other: &Lookups) -> bool {
         self.children == other.children
+            && self.foreign_claims == other.foreign_claims
             && self.lost_pods == other.lost_pods
             && self.creation_failure == other.creation_failure
             && self.claim_failure == other.claim_failure
@@ -96,6 +103,40 @@ async fn look_for(key: ChildKey, owner: &ObjectKey, scope: &Scope) -> (ChildKey,
         Err(_) => Some(Observed::Unknown(format!("the API server gave no answer within {ANSWER:?}"))),
     };
     (key, observed)
+}
+
+/// Before a StatefulSet is made: the claims that its pods would take. One that may be in the way unseen keeps it from being made.
+async fn beside_the_stateful_set(
+    children: &mut BTreeMap<ChildKey, Option<Observed>>,
+    owner: &ObjectKey,
+    client: &Client,
+) -> Vec<String> {
+    let key = ChildKey::new(ChildKind::StatefulSet, &owner.name);
+    let Some(absent @ None) = children.get_mut(&key) else { return Vec::new() };
+    foreign_claims(owner, client).await.unwrap_or_else(|why| {
+        *absent = Some(Observed::Unknown(format!("the claims of its pods cannot be looked at: {why}")));
+        Vec::new()
+    })
+}
+
+/// Claims of the names that the pods' have, without the labels that the StatefulSet controller gives them. Of the claims of others only
+/// names and labels are read.
+async fn foreign_claims(owner: &ObjectKey, client: &Client) -> Result<Vec<String>, String> {
+    let api = claims(client, &owner.namespace);
+    let list = timeout(ANSWER, api.list_metadata(&ListParams::default())).await;
+    let list = list.map_err(|_| format!("the API server gave no answer within {ANSWER:?}"))?;
+    let list = list.map_err(|error| error.to_string())?;
+    let selector = names::selector(&owner.name);
+    let ours = |labels: &BTreeMap<String, String>| selector.iter().all(|(key, value)| labels.get(key) == Some(value));
+    let foreign = list.items.iter().filter(|claim| !ours(claim.labels()));
+    Ok(foreign.map(ResourceExt::name_any).filter(|name| is_of_a_pod(name, &owner.name)).collect())
+}
+
+fn is_of_a_pod(claim: &str, cluster: &str) -> bool {
+    let ordinal = claim.strip_prefix("data-").and_then(|rest| rest.strip_prefix(cluster)?.strip_prefix('-'));
+    ordinal
+        .and_then(|ordinal| ordinal.parse().ok())
+        .is_some_and(|ordinal| names::volume_claim(cluster, ordinal) == claim)
 }
 
 /// Pods that should be there and are not seen: either they lost our label, or they could not be made.
@@ -192,8 +233,32 @@ mod tests {
     use super::*;
     use crate::client::{Deadlines, clients_of};
     use crate::fake_api::{FakeApi, Silence};
-    use api::names;
     use serde_json::json;
+
+    #[tokio::test]
+    async fn claims_of_the_pods_names_without_our_labels_are_seen_before_the_stateful_set_is_made() {
+        let api = FakeApi::start().await;
+        let put = |name: &str, labels: &BTreeMap<String, String>| {
+            let metadata = json!({ "name": name, "namespace": "test", "labels": labels });
+            api.put(&format!("/api/v1/namespaces/test/persistentvolumeclaims/{name}"), json!({ "metadata": metadata }));
+        };
+        put("data-poc-0", &BTreeMap::new());
+        put("data-poc-1", &names::selector("poc"));
+        put("data-poc-2", &names::selector("other"));
+        ["data-poc-x", "data-poc-01", "data-other-0"].iter().for_each(|name| put(name, &BTreeMap::new()));
+        let moment = Duration::from_millis(200);
+        let impatient = Deadlines { connect: moment, answer: moment, watch: moment };
+        let client = clients_of(api.config.clone(), impatient).unwrap().requests;
+        let (owner, key) = (ObjectKey::cluster("test", "poc"), ChildKey::new(ChildKind::StatefulSet, "poc"));
+        let mut children = BTreeMap::from([(key.clone(), None)]);
+        assert_eq!(beside_the_stateful_set(&mut children, &owner, &client).await, ["data-poc-0", "data-poc-2"]);
+        assert_eq!(children.get(&key), Some(&None));
+        api.silence(Silence::All);
+        assert_eq!(beside_the_stateful_set(&mut children, &owner, &client).await, [""; 0]);
+        assert!(matches!(children.get(&key), Some(Some(Observed::Unknown(_)))), "it is not made on that");
+        children.clear();
+        assert_eq!(beside_the_stateful_set(&mut children, &owner, &client).await, [""; 0], "it is there");
+    }
 
     #[tokio::test]
     async fn a_pod_that_cannot_be_looked_up_is_not_gone() {

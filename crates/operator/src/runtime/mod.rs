@@ -30,7 +30,7 @@ pub use kind::{Intent, Kind, Known, Unreadable};
 pub use memories::Memories;
 pub use object::{ObjectId, ObjectKey};
 pub use references::{Reference, ReferenceKey, References};
-pub use resources::{children, own_kind, plain, pods, scoped};
+pub use resources::{children, claims, own_kind, plain, pods, scoped};
 pub use restores::watch_through_restores;
 pub use scope::{Queues, Scope, ScopeSettings};
 pub use state::State;
