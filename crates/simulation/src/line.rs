@@ -5,7 +5,7 @@ use crate::pod::{Pod, Process};
 use crate::world::{TICK, World};
 use planner::nodes::{Action, Answered, Decision, NodeFacts, Outcome, PodCommand, PodObservation, Valkey};
 use std::collections::{BTreeMap, VecDeque};
-use topology::{Location, NodeId, NodeView, PodName, PodUid};
+use topology::{Location, NodeId, NodeView, PodName, PodUid, Role};
 
 /// What goes wrong between operator and sidecars, each as a chance of one in so many; 0 is never.
 #[derive(Clone, Copy, Debug, Default)]

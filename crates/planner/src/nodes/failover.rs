@@ -181,7 +181,7 @@ fn promote(model: &ClusterModel, failure: &NodeFailure) -> Verdict {
     let all = candidates(model, failure);
     // Valkey holds its own elections back for a copy that is too old, and a forced one would not.
     let able = if may_bring_more(model, failure) { continuous(model, failure) } else { newer(failure, &all) };
-    let next = able.iter().find(|candidate| !tried(model, failure, candidate)).filter(|_| !is_electing(model, failure));
+    let next = able.iter().find(|candidate| !tried(model, candidate)).filter(|_| !is_electing(model, failure));
     match next {
         Some(best) => Verdict::Do(command(best, Action::Failover(FailoverMode::Force, needed(model, failure)))),
         None if !able.is_empty() => Verdict::Wait(vote_text(model, failure, &able)),
@@ -266,10 +266,10 @@ fn nobody_has_anything(model: &ClusterModel, failure: &NodeFailure) -> bool {
 
 fn untried_replica<'a>(model: &ClusterModel<'a>, failure: &NodeFailure) -> Option<Member<'a>> {
     let mut replicas = model.replicas_of(&failure.id).into_iter();
-    replicas.find(|replica| !tried(model, failure, replica)).filter(|_| !is_electing(model, failure))
+    replicas.find(|replica| !tried(model, replica)).filter(|_| !is_electing(model, failure))
 }
 
-fn tried(model: &ClusterModel, failure: &NodeFailure, candidate: &Member) -> bool {
+fn tried(model: &ClusterModel, candidate: &Member) -> bool {
     let pause = |outcome: &Outcome| match outcome {
         Outcome::Done => limits::REPEAT_DONE,
         _ => limits::FAILOVER_PAUSE,

@@ -178,11 +178,11 @@ fn a_hand_over_that_won_is_told_as_no_failover_and_is_healed_once() -> Outcome {
         let mut stage = formed(seed, &[Setup { persistent: seed % 2 == 0, ..Setup::default() }])?;
         let leaving = primary_of(&stage, 0);
         // What the others say of themselves comes later than that its process is gone.
-        stage.operators[0].faults = Faults { late_heartbeat: 1, ..Faults::default() };
+        stage.operators[0].line.faults = Faults { late_heartbeat: 1, ..Faults::default() };
         assert!(stage.world.hand_over(&leaving));
         stage.world.kill(&leaving);
         stage.run(50 * (seed + 1))?;
-        stage.operators[0].faults = Faults::default();
+        stage.operators[0].line.faults = Faults::default();
         stage.run(200)?;
         stage.world.replace(&leaving, 2_000);
         ends_whole(&mut stage, 60_000)?;
