@@ -12,6 +12,8 @@ fn a_pod_that_never_starts_is_named_and_awaited() -> Result<()> {
         let name = names::volume_claim("poc", 5);
         let mut claim = workload::claim(&name, "300Mi");
         claim.spec.as_mut().context("a claim has a spec")?.storage_class_name = Some("nowhere".to_owned());
+        // Without them it is somebody else's, and nothing is made beside it.
+        claim.metadata.labels = Some(names::selector("poc"));
         test.apply(&claim).await?;
         let cluster = Cluster::create(test, "poc", fields("9.1", on_volumes())).await?;
         let degraded = cluster.says("Degraded", "True", None).await?;
