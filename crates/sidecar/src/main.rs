@@ -103,10 +103,10 @@ async fn run(arguments: Arc<RunArguments>) -> anyhow::Result<()> {
     let shared = Shared::default();
     let notes = boot::StopNotes::new(pod.socket(), pod.data_dir.clone());
     let hand_over = Arc::new(HandOver::new(pod.socket(), notes.clone(), shared.clone(), arguments.hand_over_deadline));
-    let routes = Routes { arguments: arguments.clone(), shared: shared.clone(), hand_over };
-    tokio::spawn(http::serve(listener, move |path| routes.clone().answer(path)));
     let monitor = ProcessMonitor::new(pod.socket());
     let process = monitor.watch();
+    let routes = Routes { arguments: arguments.clone(), shared: shared.clone(), hand_over, process: process.clone() };
+    tokio::spawn(http::serve(listener, move |path| routes.clone().answer(path)));
     tokio::spawn(Watch::new(arguments.clone(), shared.clone(), &process).run());
     tokio::spawn(boot::keep_attached(pod.data_dir.clone(), process.attached()));
     tokio::spawn(monitor.run());

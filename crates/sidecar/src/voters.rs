@@ -93,6 +93,14 @@ pub async fn answers_as(node: &ClusterNode) -> bool {
     view.is_ok_and(|view| view.myself().is_some_and(|myself| myself.id == node.id))
 }
 
+/// Whether a server answers there, whatever it says.
+pub async fn answers(address: SocketAddr) -> bool {
+    match Connection::open(&Address::Tcp(address), ONE_ANSWER).await {
+        Ok(mut connection) => matches!(connection.ping().await, Ok(_) | Err(CallError::Refused(_))),
+        Err(_) => false,
+    }
+}
+
 /// What those say of their replication who answer.
 pub async fn replication_of(addresses: Vec<SocketAddr>) -> Vec<Info> {
     let mut asked = JoinSet::new();

@@ -6,7 +6,9 @@ use super::{
     http::Response,
     metrics, observation,
 };
-use crate::{arguments::RunArguments, handover::HandOver, line::terminating, state::Shared};
+use crate::{
+    arguments::RunArguments, handover::HandOver, line::terminating, process::ProcessWatch, state::Shared, voters,
+};
 use api::names::probe;
 use serde_json::json;
 use sidecar_rules::handover::Outcome;
@@ -22,6 +24,7 @@ pub struct Routes {
     pub arguments: Arc<RunArguments>,
     pub shared: Shared,
     pub hand_over: Arc<HandOver>,
+    pub process: ProcessWatch,
 }
 
 impl Routes {
@@ -29,7 +32,7 @@ impl Routes {
         match path.as_str() {
             probe::SIDECAR => self.own_health(),
             probe::STARTUP => self.probe("startup", Kind::is_to_be_left_alone).await,
-            probe::LIVENESS => self.probe("liveness", Kind::is_to_be_left_alone).await,
+            probe::LIVENESS => self.liveness().await,
             probe::READINESS => self.probe("readiness", Kind::is_ready).await,
             "/metrics" => self.metrics().await,
             "/status" => Response::json(200, &*self.shared.lock()),
@@ -63,16 +66,41 @@ impl Routes {
     }
 
     async fn probe(&self, name: &'static str, passes: fn(Kind) -> bool) -> Response {
+        let condition = self.condition().await;
+        let passes = passes(condition.kind);
+        self.probed(name, condition, passes)
+    }
+
+    async fn liveness(&self) -> Response {
+        let condition = self.condition().await;
+        let last = condition.kind == Kind::Hung && self.may_have_the_last_copy().await;
+        let passes = last || condition.kind.is_to_be_left_alone();
+        self.probed("liveness", condition, passes)
+    }
+
+    async fn condition(&self) -> Condition {
         let pod = &self.arguments.pod;
         let observed = observation::observe(&pod.socket(), &pod.data_dir, self.arguments.probe_deadline).await;
-        let Condition { kind, detail } = self.shared.judge(&observed);
-        if kind == Kind::ApplyingSettings {
+        let condition = self.shared.judge(&observed);
+        if condition.kind == Kind::ApplyingSettings {
             self.shared.ask_for_review();
         }
-        if !passes(kind) {
+        condition
+    }
+
+    /// A replica that is frozen has in its memory what its primary had: while that one gives no answer, it is not killed for silence.
+    async fn may_have_the_last_copy(&self) -> bool {
+        match self.process.primary() {
+            Some(primary) => !voters::answers(primary).await,
+            None => false,
+        }
+    }
+
+    fn probed(&self, name: &'static str, Condition { kind, detail }: Condition, passes: bool) -> Response {
+        if !passes {
             *self.shared.lock().failed_probes.entry((name, kind.name())).or_default() += 1;
         }
-        let status = if passes(kind) { 200 } else { 503 };
+        let status = if passes { 200 } else { 503 };
         Response::json(status, &json!({"state": kind.name(), "detail": detail}))
     }
 

@@ -49,6 +49,7 @@ pub struct ProcessWatch {
     attached: watch::Sender<Vec<SocketAddr>>,
     position: watch::Sender<Option<Position>>,
     orphaned: watch::Sender<bool>,
+    primary: watch::Sender<Option<SocketAddr>>,
 }
 
 /// More than can happen between two turns of a listener.
@@ -63,6 +64,7 @@ impl Default for ProcessWatch {
             attached: watch::Sender::default(),
             position: watch::Sender::default(),
             orphaned: watch::Sender::default(),
+            primary: watch::Sender::default(),
         }
     }
 }
@@ -88,6 +90,11 @@ impl ProcessWatch {
     /// How far it had come when it last answered as a primary; kept when it is gone.
     pub fn position(&self) -> Option<Position> {
         self.position.borrow().clone()
+    }
+
+    /// Whom it followed when it last answered as a replica.
+    pub fn primary(&self) -> Option<SocketAddr> {
+        *self.primary.borrow()
     }
 
     /// It is a replica without a link to its primary.
@@ -118,6 +125,7 @@ impl ProcessWatch {
         self.state.send_if_modified(|state| !std::mem::replace(&mut state.checked, true));
         let Some(run_id) = self.state.borrow().run_id.clone() else { return };
         self.set_orphaned(false);
+        self.set_primary(None);
         self.state.send_modify(|state| {
             (state.run_id, state.role, state.silent, state.since) = (None, None, false, Instant::now());
         });
@@ -143,6 +151,10 @@ impl ProcessWatch {
         self.position.send_replace(position);
     }
 
+    pub(super) fn set_primary(&self, primary: Option<SocketAddr>) {
+        self.primary.send_replace(primary);
+    }
+
     pub(super) fn set_orphaned(&self, orphaned: bool) {
         self.orphaned.send_if_modified(|now| std::mem::replace(now, orphaned) != orphaned);
     }
@@ -166,6 +178,12 @@ impl ProcessWatch {
 pub(super) fn attached(info: &Info) -> Vec<SocketAddr> {
     let online = info.attached_replicas().into_iter().filter(|replica| replica.online);
     online.map(|replica| replica.address).collect()
+}
+
+/// Whom a replica follows.
+pub(super) fn primary(info: &Info) -> Option<SocketAddr> {
+    let port = u16::try_from(info.number("master_port")?).ok()?;
+    Some(SocketAddr::new(info.text("master_host")?.parse().ok()?, port))
 }
 
 /// How far a primary is in its history.

@@ -31,6 +31,8 @@ async fn a_snapshot_does_not_win_over_a_replica_that_was_silent_for_longer_than_
         cluster.kill(0);
         cluster.launch(0);
         eventually("it waits at the gate", || async { waits(&cluster, 0) }).await;
+        let liveness = |cluster: &Cluster| cluster.pods[SHARDS].get("/valkey/liveness");
+        assert_eq!((liveness(&cluster).status, liveness(&cluster).state().as_str()), (200, "hung"), "{version:?}");
         tokio::time::sleep(PATIENCE_AND_MORE).await;
         assert!(waits(&cluster, 0), "{version:?}: the silent one may have more\n{}", cluster.logs());
         cluster.pods[SHARDS].server().thaw().unwrap();
@@ -39,6 +41,16 @@ async fn a_snapshot_does_not_win_over_a_replica_that_was_silent_for_longer_than_
         cluster.wait_healthy().await;
         assert_eq!([keys(&cluster.pods[0]).await, keys(&cluster.pods[SHARDS]).await], [KEYS; 2], "{version:?}");
     }
+}
+
+/// Its primary has all that it has.
+#[tokio::test]
+async fn a_replica_that_hangs_beside_its_primary_is_killed_for_it() {
+    let mut cluster = Cluster::form(ServerVersion::V9_1, &SNAPSHOT, &[]).await;
+    cluster.pods[SHARDS].server().freeze().unwrap();
+    let answer = cluster.pods[SHARDS].get("/valkey/liveness");
+    assert_eq!((answer.status, answer.state().as_str()), (503, "hung"));
+    cluster.pods[SHARDS].server().thaw().unwrap();
 }
 
 /// The others hold it for failed, and vote for whoever followed it before.
