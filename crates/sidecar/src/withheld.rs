@@ -19,6 +19,8 @@ const LAG: &str = "min-replicas-max-lag";
 const UNREACHABLE: &str = "2147483647";
 /// Three node timeouts: by then a node that hears this one has seen that it runs, whatever it held it for.
 const TRUSTING_AFTER_SECONDS: u64 = 15;
+/// The agent comes by more often, and each round asks many.
+const BETWEEN_ROUNDS: Duration = Duration::from_millis(500);
 /// A replica whose sidecar consented a moment before has been elected by then, or is not.
 const SETTLED: Duration = Duration::from_secs(2);
 const REASON: &str =
@@ -38,6 +40,8 @@ pub struct Writes {
     run: String,
     /// It takes writes, and goes on taking them.
     taken: bool,
+    /// When the others were last asked.
+    asked: Option<Instant>,
     /// Since when nobody could be elected against it.
     safe_since: Option<Instant>,
 }
@@ -66,14 +70,15 @@ impl Writes {
     }
 
     async fn is_safe(&mut self, connection: &mut Connection, info: &Info) -> Result<bool, CallError> {
-        let trusting = info.number("uptime_in_seconds").is_some_and(|uptime| uptime >= TRUSTING_AFTER_SECONDS);
-        let nodes = connection.cluster_nodes().await?;
-        let Some(own) = nodes.voters().find(|node| node.has_flag("myself")) else { return Ok(true) };
-        if can_be_voted_out(&voters::opinions_of(&own.id, nodes.voters()).await, trusting) {
-            self.safe_since = None;
-            return Ok(false);
+        if self.asked.is_none_or(|asked| asked.elapsed() >= BETWEEN_ROUNDS) {
+            self.asked = Some(Instant::now());
+            let trusting = info.number("uptime_in_seconds").is_some_and(|uptime| uptime >= TRUSTING_AFTER_SECONDS);
+            let nodes = connection.cluster_nodes().await?;
+            let Some(own) = nodes.voters().find(|node| node.has_flag("myself")) else { return Ok(true) };
+            let unsafe_now = can_be_voted_out(&voters::opinions_of(&own.id, nodes.voters()).await, trusting);
+            self.safe_since = if unsafe_now { None } else { self.safe_since.or_else(|| Some(Instant::now())) };
         }
-        Ok(self.safe_since.get_or_insert_with(Instant::now).elapsed() >= SETTLED)
+        Ok(self.safe_since.is_some_and(|since| since.elapsed() >= SETTLED))
     }
 }
 
