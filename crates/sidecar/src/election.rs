@@ -12,7 +12,7 @@ use valkey::{Address, CallError, Connection, Info};
 pub const PARAMETER: &str = "cluster-replica-no-failover";
 pub const STAY: &str = "yes";
 const STAND: &str = "no";
-/// While the replica has no link to its primary.
+/// While the replica hears nothing of its primary.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
 const ANSWER: Duration = Duration::from_millis(500);
 /// What was heard is about that moment: a process that was stopped for longer in between asks again.
@@ -21,6 +21,31 @@ const STALE: Duration = Duration::from_secs(1);
 const STANDS: Duration = Duration::from_secs(3);
 /// So long a replica that has more is waited for.
 const FOR_THE_BEST: Duration = Duration::from_secs(3);
+
+/// What the other nodes say of an election now.
+enum Prospect {
+    /// There is none to hold, as far as is known.
+    None,
+    /// Another replica answers that has more.
+    Outdone,
+    Best,
+}
+
+/// With a replica that has more, from the moment on in which that one could stand.
+#[derive(Default)]
+struct Patience {
+    outdone_since: Option<Instant>,
+}
+
+impl Patience {
+    fn consents(&mut self, prospect: &Prospect, now: Instant) -> bool {
+        match prospect {
+            Prospect::None => false,
+            Prospect::Best => true,
+            Prospect::Outdone => now - *self.outdone_since.get_or_insert(now) >= FOR_THE_BEST,
+        }
+    }
+}
 
 /// Until when a process may stand for election.
 #[derive(Clone, Debug, Default)]
@@ -49,36 +74,41 @@ impl Elections {
         }
     }
 
-    /// While it has no link to its primary.
+    /// While it hears nothing of its primary.
     async fn follow(&self) {
-        let (began, mut consented) = (Instant::now(), false);
-        while *self.process.orphaned().borrow() {
+        let (mut patience, mut told) = (Patience::default(), false);
+        loop {
+            let orphaned = *self.process.orphaned().borrow();
             // Silence is no consent; what stands ends by itself.
-            let consents = self.look(began.elapsed() >= FOR_THE_BEST).await.unwrap_or(false);
-            if consents || consented {
-                let _later = self.tell(consents).await;
+            let prospect = if orphaned { self.look().await.unwrap_or(Prospect::None) } else { Prospect::None };
+            let consents = patience.consents(&prospect, Instant::now());
+            if consents || told {
+                // What could not be taken back is taken back later.
+                told = self.tell(consents).await.is_err() || consents;
             }
-            consented = consents;
+            if !orphaned && !told {
+                return;
+            }
             sleep(BETWEEN_LOOKS).await;
-        }
-        if consented {
-            let _later = self.tell(false).await;
         }
     }
 
-    async fn look(&self, whoever: bool) -> Result<bool, CallError> {
+    async fn look(&self) -> Result<Prospect, CallError> {
         let asked = Instant::now();
         let mut own = self.connect().await?;
         let nodes = own.cluster_nodes().await?;
-        let Some(primary) = failed_primary(&nodes) else { return Ok(false) };
-        let others: Vec<&ClusterNode> = nodes.voters().collect();
-        let opinions = voters::opinions_of(&primary.id, others.into_iter()).await;
-        if !may_stand(&opinions) || voters::answers_as(primary).await {
-            return Ok(false);
-        }
+        let Some(primary) = failed_primary(&nodes) else { return Ok(Prospect::None) };
         let position = position(&own.info(&["replication"]).await?);
-        let outdone = !whoever && is_outdone(&nodes, primary, position).await;
-        Ok(!outdone && asked.elapsed() < STALE)
+        // All at once: each that is not there costs the same wait.
+        let (opinions, is_there, outdone) = tokio::join!(
+            voters::opinions_of(&primary.id, nodes.voters()),
+            voters::answers_as(primary),
+            is_outdone(&nodes, primary, position)
+        );
+        if is_there || !may_stand(&opinions) || asked.elapsed() >= STALE {
+            return Ok(Prospect::None);
+        }
+        Ok(if outdone { Prospect::Outdone } else { Prospect::Best })
     }
 
     async fn tell(&self, consents: bool) -> Result<(), CallError> {
@@ -131,6 +161,17 @@ mod tests {
         assert_eq!(consent.value("a", began), STAND);
         assert_eq!([consent.value("b", began), consent.value("a", began + STANDS)], [STAY, STAY]);
         assert_eq!(Consent::default().value("a", began), STAY);
+    }
+
+    #[test]
+    fn a_replica_that_has_more_goes_first_and_is_not_waited_for_for_ever() {
+        let (mut patience, lost) = (Patience::default(), Instant::now());
+        assert!(!patience.consents(&Prospect::None, lost), "the others do not hold the primary for failed yet");
+        let failed = lost + Duration::from_secs(6);
+        assert!(!patience.consents(&Prospect::Outdone, failed));
+        assert!(!patience.consents(&Prospect::Outdone, failed + FOR_THE_BEST - Duration::from_millis(1)));
+        assert!(patience.consents(&Prospect::Outdone, failed + FOR_THE_BEST));
+        assert!(Patience::default().consents(&Prospect::Best, failed));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 mod all_at_once;
 mod cluster;
+mod elections;
 mod gate;
 mod hand_over;
 #[allow(dead_code, reason = "shared with the other tests of the sidecar's program")]
