@@ -1,7 +1,7 @@
 //! Whether enough primaries would vote now. From Valkey 9 on a primary denies its vote for a node timeout after its start, so an
 //! election is not begun before it can be won. Pure; the hand-over and the failover command wait by it.
 
-use topology::{ClusterNodes, NodeId, Role};
+use topology::{ClusterNode, ClusterNodes, NodeId, Role};
 
 /// The node timeout and a second for the rounding of uptimes.
 const VOTES_AFTER_SECONDS: u64 = 6;
@@ -121,6 +121,16 @@ fn is_majority(count: usize, others: &[Opinion]) -> bool {
     count > all / 2
 }
 
+/// Whether by this view the node runs, or another has its slots: what its replicas hold is then nowhere the only copy.
+pub fn is_served(view: &ClusterNodes, id: &NodeId) -> bool {
+    let runs = |node: &ClusterNode| node.has_flag("myself") || node.connected && !node.has_flag("fail?");
+    match Opinion::of(view, id) {
+        Opinion::Replaced => true,
+        Opinion::Runs => view.find(id).is_some_and(runs),
+        Opinion::Failed | Opinion::Stranger | Opinion::Silent => false,
+    }
+}
+
 /// What a voter says of a replica that was asked to take over and says nothing any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Said {
@@ -212,6 +222,29 @@ mod tests {
         assert_eq!(opinion("slave v 0 0 7 connected"), Opinion::Replaced);
         let view = ClusterNodes::parse("v 10.0.0.1:6379@16379 myself,master - 0 0 1 connected 0-5\n").unwrap();
         assert_eq!(Opinion::of(&view, &"p".into()), Opinion::Stranger);
+    }
+
+    #[test]
+    fn a_node_is_served_when_it_runs_or_another_has_its_slots() {
+        let served = |line: &str| {
+            let view = format!("v 10.0.0.1:6379@16379 master - 0 0 1 connected 0-5\np 10.0.0.2:6379@16379 {line}\n");
+            is_served(&ClusterNodes::parse(&view).unwrap(), &"p".into())
+        };
+        for (line, expected) in [
+            ("master - 0 0 7 connected 6", true),
+            ("myself,master - 0 0 7 connected 6", true),
+            ("master - 0 0 7 disconnected 6", false),
+            ("master,fail? - 0 0 7 connected 6", false),
+            ("master,fail - 0 0 7 connected 6", false),
+            ("master,fail - 0 0 7 disconnected", true),
+            ("slave v 0 0 7 connected", true),
+        ] {
+            assert_eq!(served(line), expected, "{line}");
+        }
+        assert!(!is_served(
+            &ClusterNodes::parse("v 10.0.0.1:6379@16379 master - 0 0 1 connected\n").unwrap(),
+            &"p".into()
+        ));
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod election;
 mod ending;
 mod handover;
 mod health;
+mod last_copy;
 mod line;
 mod logging;
 mod process;
@@ -105,7 +106,7 @@ async fn run(arguments: Arc<RunArguments>) -> anyhow::Result<()> {
     let hand_over = Arc::new(HandOver::new(pod.socket(), notes.clone(), shared.clone(), arguments.hand_over_deadline));
     let monitor = ProcessMonitor::new(pod.socket());
     let process = monitor.watch();
-    let routes = Routes { arguments: arguments.clone(), shared: shared.clone(), hand_over, process: process.clone() };
+    let routes = Routes { arguments: arguments.clone(), shared: shared.clone(), hand_over };
     tokio::spawn(http::serve(listener, move |path| routes.clone().answer(path)));
     tokio::spawn(Watch::new(arguments.clone(), shared.clone(), &process).run());
     tokio::spawn(boot::keep_attached(pod.data_dir.clone(), process.attached()));

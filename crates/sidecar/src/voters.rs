@@ -78,8 +78,11 @@ async fn said_by(address: SocketAddr, candidate: &NodeId) -> Result<Said, CallEr
 
 /// What these nodes say of the one with this id. A failure is told to everybody, so some speak for all.
 pub async fn opinions_of(id: &NodeId, nodes: impl Iterator<Item = &ClusterNode>) -> Vec<Opinion> {
+    let mut voters: Vec<&ClusterNode> = nodes.filter(|node| node.id != *id).collect();
+    // Of a large cluster those are asked that are likely to answer.
+    voters.sort_by_key(|node| !node.connected || node.has_failed());
     let mut asked = JoinSet::new();
-    for node in nodes.filter(|node| node.id != *id).take(sidecar_rules::voters::MOST) {
+    for node in voters.into_iter().take(sidecar_rules::voters::MOST) {
         let (address, id) = (node.address, id.clone());
         asked.spawn(async move { Some(Opinion::of(&view_of(&Address::Tcp(address?)).await.ok()?, &id)) });
     }
@@ -91,14 +94,6 @@ pub async fn answers_as(node: &ClusterNode) -> bool {
     let Some(address) = node.address else { return false };
     let view = view_of(&Address::Tcp(address)).await;
     view.is_ok_and(|view| view.myself().is_some_and(|myself| myself.id == node.id))
-}
-
-/// Whether a server answers there, whatever it says.
-pub async fn answers(address: SocketAddr) -> bool {
-    match Connection::open(&Address::Tcp(address), ONE_ANSWER).await {
-        Ok(mut connection) => matches!(connection.ping().await, Ok(_) | Err(CallError::Refused(_))),
-        Err(_) => false,
-    }
 }
 
 /// What those say of their replication who answer.
@@ -113,7 +108,8 @@ pub async fn replication_of(addresses: Vec<SocketAddr>) -> Vec<Info> {
     asked.join_all().await.into_iter().flatten().collect()
 }
 
-async fn view_of(address: &Address) -> Result<ClusterNodes, CallError> {
+/// What this node sees, when it answers.
+pub async fn view_of(address: &Address) -> Result<ClusterNodes, CallError> {
     Connection::open(address, ONE_ANSWER).await?.cluster_nodes().await
 }
 

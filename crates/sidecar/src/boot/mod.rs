@@ -21,5 +21,6 @@ pub use fifo::is_gate;
 pub use gate::Gate;
 pub use guard::{BootGuard, BootPaths};
 pub use machine::boot as machine_boot;
+pub use nodes_conf::known_nodes;
 pub use replicas_file::keep_attached;
 pub use stop_note::{LONGEST_STOP, StopNote, StopNotes};

@@ -3,6 +3,7 @@
 use crate::durable_file::{self, WriteFile};
 use sidecar_rules::boot::Past;
 use std::{fs, io, path::Path};
+use topology::ClusterNodes;
 
 const FILE: &str = "nodes.conf";
 
@@ -12,6 +13,11 @@ pub fn read(data_dir: &Path) -> Past {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Past::Unknown,
         Err(error) => Past::Damaged(error.to_string()),
     }
+}
+
+/// All nodes that it lists; None when it is not there or cannot be read.
+pub fn known_nodes(data_dir: &Path) -> Option<ClusterNodes> {
+    ClusterNodes::parse(&fs::read_to_string(data_dir.join(FILE)).ok()?)
 }
 
 /// Sets the epoch of this node's own line back to nothing: the node that serves its slots then wins over it.

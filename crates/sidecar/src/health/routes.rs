@@ -6,9 +6,7 @@ use super::{
     http::Response,
     metrics, observation,
 };
-use crate::{
-    arguments::RunArguments, handover::HandOver, line::terminating, process::ProcessWatch, state::Shared, voters,
-};
+use crate::{arguments::RunArguments, handover::HandOver, last_copy, line::terminating, state::Shared};
 use api::names::probe;
 use serde_json::json;
 use sidecar_rules::handover::Outcome;
@@ -24,7 +22,6 @@ pub struct Routes {
     pub arguments: Arc<RunArguments>,
     pub shared: Shared,
     pub hand_over: Arc<HandOver>,
-    pub process: ProcessWatch,
 }
 
 impl Routes {
@@ -73,7 +70,7 @@ impl Routes {
 
     async fn liveness(&self) -> Response {
         let condition = self.condition().await;
-        let last = condition.kind == Kind::Hung && self.may_have_the_last_copy().await;
+        let last = condition.kind == Kind::Hung && last_copy::may_be_in(&self.arguments.pod.data_dir).await;
         let passes = last || condition.kind.is_to_be_left_alone();
         self.probed("liveness", condition, passes)
     }
@@ -86,14 +83,6 @@ impl Routes {
             self.shared.ask_for_review();
         }
         condition
-    }
-
-    /// A replica that is frozen has in its memory what its primary had: while that one gives no answer, it is not killed for silence.
-    async fn may_have_the_last_copy(&self) -> bool {
-        match self.process.primary() {
-            Some(primary) => !voters::answers(primary).await,
-            None => false,
-        }
     }
 
     fn probed(&self, name: &'static str, Condition { kind, detail }: Condition, passes: bool) -> Response {

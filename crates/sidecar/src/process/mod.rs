@@ -85,9 +85,7 @@ impl ProcessMonitor {
             self.process.set_role(role);
             self.process.set_attached(if role == Role::Primary { state::attached(info) } else { Vec::new() });
             self.process.set_position(if role == Role::Primary { state::position(info) } else { None });
-            self.process.set_primary(if role == Role::Replica { state::primary(info) } else { None });
-            let linked = info.text("master_link_status") == Some("up");
-            self.process.set_orphaned(role == Role::Replica && !linked);
+            self.process.set_orphaned(role == Role::Replica && !state::hears_its_primary(info));
         }
     }
 

@@ -49,9 +49,10 @@ pub struct ProcessWatch {
     attached: watch::Sender<Vec<SocketAddr>>,
     position: watch::Sender<Option<Position>>,
     orphaned: watch::Sender<bool>,
-    primary: watch::Sender<Option<SocketAddr>>,
 }
 
+/// A primary sends something every second.
+const SILENT_SECONDS: u64 = 3;
 /// More than can happen between two turns of a listener.
 const EVENTS: usize = 64;
 
@@ -64,7 +65,6 @@ impl Default for ProcessWatch {
             attached: watch::Sender::default(),
             position: watch::Sender::default(),
             orphaned: watch::Sender::default(),
-            primary: watch::Sender::default(),
         }
     }
 }
@@ -92,12 +92,7 @@ impl ProcessWatch {
         self.position.borrow().clone()
     }
 
-    /// Whom it followed when it last answered as a replica.
-    pub fn primary(&self) -> Option<SocketAddr> {
-        *self.primary.borrow()
-    }
-
-    /// It is a replica without a link to its primary.
+    /// It is a replica that hears nothing of its primary.
     pub fn orphaned(&self) -> watch::Receiver<bool> {
         self.orphaned.subscribe()
     }
@@ -125,7 +120,6 @@ impl ProcessWatch {
         self.state.send_if_modified(|state| !std::mem::replace(&mut state.checked, true));
         let Some(run_id) = self.state.borrow().run_id.clone() else { return };
         self.set_orphaned(false);
-        self.set_primary(None);
         self.state.send_modify(|state| {
             (state.run_id, state.role, state.silent, state.since) = (None, None, false, Instant::now());
         });
@@ -149,10 +143,6 @@ impl ProcessWatch {
 
     pub(super) fn set_position(&self, position: Option<Position>) {
         self.position.send_replace(position);
-    }
-
-    pub(super) fn set_primary(&self, primary: Option<SocketAddr>) {
-        self.primary.send_replace(primary);
     }
 
     pub(super) fn set_orphaned(&self, orphaned: bool) {
@@ -180,10 +170,10 @@ pub(super) fn attached(info: &Info) -> Vec<SocketAddr> {
     online.map(|replica| replica.address).collect()
 }
 
-/// Whom a replica follows.
-pub(super) fn primary(info: &Info) -> Option<SocketAddr> {
-    let port = u16::try_from(info.number("master_port")?).ok()?;
-    Some(SocketAddr::new(info.text("master_host")?.parse().ok()?, port))
+/// A link to a machine that lost its power, or to a process that is frozen, stays up for a minute.
+pub(super) fn hears_its_primary(info: &Info) -> bool {
+    let silent = info.number("master_last_io_seconds_ago").is_some_and(|seconds: u64| seconds >= SILENT_SECONDS);
+    info.text("master_link_status") == Some("up") && !silent
 }
 
 /// How far a primary is in its history.
@@ -257,6 +247,14 @@ mod tests {
         assert_eq!(process.position(), Some(Position { replication_id: "h".into(), offset: 42 }));
         process.answers("b");
         assert_eq!(process.position(), None);
+    }
+
+    #[test]
+    fn a_link_that_is_up_and_silent_is_no_word_of_the_primary() {
+        let hears =
+            |link: &str, ago: &str| hears_its_primary(&Info::parse(&format!("master_link_status:{link}\n{ago}\n")));
+        assert!(hears("up", "master_last_io_seconds_ago:2") && !hears("up", "master_last_io_seconds_ago:3"));
+        assert!(!hears("down", "master_last_io_seconds_ago:-1") && hears("up", ""));
     }
 
     #[test]
