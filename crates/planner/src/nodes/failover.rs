@@ -156,14 +156,18 @@ fn verdict(model: &ClusterModel, failure: &NodeFailure, lacking: &mut usize, own
     promote(model, failure)
 }
 
-/// Replicas on record that do not answer and may still have their data: frozen, cut off or starting, they may have followed to the end.
+/// Nodes of its shard that do not answer and may still have their data: frozen, cut off or starting, they may have followed to the end.
+/// Whatever role they have on record, which may be of before a hand-over. Without a record its own word counts.
 fn unheard_replicas(model: &ClusterModel, failure: &NodeFailure) -> Vec<String> {
-    let nodes = model.recorded_shard(&failure.id).into_iter().flat_map(|shard| &shard.nodes);
-    let replicas = nodes.filter(|node| node.node_id != failure.id && node.role == Role::Replica);
-    let heard = |node: &ShardNode| model.by_id(&node.node_id).is_some();
-    let gone = |node: &ShardNode| departed::successor(model, &node.node_id).is_some() || ended_with_pod(model, node);
-    let unheard = replicas.filter(|node| !heard(node) && !gone(node));
-    unheard.map(|node| node.pod.to_string()).collect()
+    let heard = |id: &NodeId| model.by_id(id).is_some();
+    let replaced = |id: &NodeId| departed::successor(model, id).is_some();
+    let Some(shard) = model.recorded_shard(&failure.id) else {
+        let known = failure.boot.into_iter().flat_map(|boot| &boot.known_replicas);
+        return known.filter(|id| !heard(id) && !replaced(id)).map(|id| id.short().to_owned()).collect();
+    };
+    let others = shard.nodes.iter().filter(|node| node.node_id != failure.id);
+    let gone = |node: &ShardNode| replaced(&node.node_id) || ended_with_pod(model, node);
+    others.filter(|node| !heard(&node.node_id) && !gone(node)).map(|node| node.pod.to_string()).collect()
 }
 
 /// It had no volume, and the pod in which it ran is not there any more.

@@ -290,16 +290,18 @@ fn is_replaced(id: &NodeId, seen: &NodeObservation) -> bool {
     slots.is_some_and(|slots| slots.difference(&claimed(seen)).is_empty())
 }
 
-/// A replica on record does not answer, nor does another node in its pod, and its data may be there: on a volume, or in the pod in
-/// which it ran.
-fn is_copy_missed(id: &NodeId, target: &Target, seen: &NodeObservation) -> bool {
+/// Another node of its shard does not answer, nor does one in its place, and its data may be there: on a volume, or in the pod in
+/// which it ran. What role it had may have changed since the record; without a record the node's own word counts.
+fn is_copy_missed(id: &NodeId, boot: &Boot, target: &Target, seen: &NodeObservation) -> bool {
     let is_its = |node: &&ShardNode| node.node_id == *id;
-    let shard = seen.recorded.iter().find(|shard| shard.nodes.iter().any(|node| is_its(&node)));
-    let mut replicas = shard.into_iter().flat_map(|shard| &shard.nodes).filter(|node| !is_its(node));
+    let Some(shard) = seen.recorded.iter().find(|shard| shard.nodes.iter().any(|node| is_its(&node))) else {
+        return boot.known_replicas.iter().any(|id| !answering(seen).any(|(_, facts)| facts.node_id == *id));
+    };
     let pod = |node: &ShardNode| seen.pods.iter().find(|pod| pod.name == node.pod);
     let same = |node: &ShardNode, pod: &PodObservation| node.pod_uid.as_ref().is_none_or(|uid| *uid == pod.uid);
     let kept = |node: &ShardNode| target.persistent || pod(node).is_some_and(|pod| same(node, pod));
-    replicas.any(|node| node.role == Role::Replica && pod(node).and_then(answers).is_none() && kept(node))
+    let mut others = shard.nodes.iter().filter(|node| !is_its(node));
+    others.any(|node| pod(node).and_then(answers).is_none() && kept(node))
 }
 
 fn open_gate(pod: &PodObservation, start: Start, target: &Target, seen: &NodeObservation) -> Verdict {
@@ -311,7 +313,7 @@ fn open_gate(pod: &PodObservation, start: Start, target: &Target, seen: &NodeObs
     let id = boot.last_node_id.as_ref();
     let replaced = id.is_some_and(|id| is_replaced(id, seen));
     if boot.has_data {
-        let missed = !boot.journal && id.is_some_and(|id| is_copy_missed(id, target, seen));
+        let missed = !boot.journal && id.is_some_and(|id| is_copy_missed(id, boot, target, seen));
         return ensure(replaced || !missed, "a replica that is not heard may have what its snapshot lacks");
     }
     // Whoever still follows it has not heard yet of its successor, who has the data.

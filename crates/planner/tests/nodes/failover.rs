@@ -163,6 +163,23 @@ fn a_missing_majority_does_not_let_a_snapshot_through_while_its_replica_is_not_h
     assert_eq!(check_commands(&decision.commands, &cluster.target, &cluster.seen), Ok(()));
 }
 
+/// The leader was away when the two changed places.
+#[test]
+fn a_snapshot_waits_for_whoever_shared_its_slots_whatever_the_record_says_of_them() {
+    let mut swapped = with_a_silent_replica();
+    for node in swapped.seen.recorded.iter_mut().flat_map(|shard| &mut shard.nodes) {
+        if [id(0), id(3)].contains(&node.node_id) {
+            node.role = if node.role == Role::Primary { Role::Replica } else { Role::Primary };
+        }
+    }
+    let mut forgotten = with_a_silent_replica();
+    forgotten.seen.recorded.retain(|shard| shard.nodes.iter().all(|node| node.node_id != id(0)));
+    for mut cluster in [swapped, forgotten] {
+        let decision = cluster.after(4);
+        assert!(!opens(&decision), "{:?}", decision.plan);
+    }
+}
+
 /// An order that was once refused, for whatever reason, says nothing of what is there now.
 #[test]
 fn a_gate_that_did_not_open_once_lets_no_old_copy_take_over() {

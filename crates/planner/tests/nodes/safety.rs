@@ -312,6 +312,30 @@ fn a_snapshot_is_not_let_through_while_a_replica_on_record_may_have_more_and_is_
     }
 }
 
+/// The record is of before the hand-over, or there is none.
+#[test]
+fn a_snapshot_is_not_let_through_on_an_old_record_or_none() {
+    let mut swapped = with_a_replica(9);
+    for node in &mut swapped.nodes {
+        node.role = if node.role == Role::Primary { Role::Replica } else { Role::Primary };
+    }
+    let mut waiting = waiting(true);
+    if let Valkey::Waiting(boot) = &mut waiting.valkey {
+        boot.known_replicas = vec!["3".into()];
+    }
+    for recorded in [vec![swapped], Vec::new()] {
+        let open = |other: PodObservation| {
+            let action = Action::OpenGate(Start::AsIs, String::new());
+            let command = PodCommand { pod: "p-9".into(), pod_uid: "uid-9".into(), action };
+            let pods = vec![waiting.clone(), other];
+            let seen = NodeObservation { pods, recorded: recorded.clone(), ..NodeObservation::default() };
+            check_commands(&[command], &target(), &seen).is_ok()
+        };
+        assert!(!open(PodObservation { connected: false, ..replica(3, "9", 5) }), "{recorded:?}");
+        assert!(open(replica(3, "9", 5)), "{recorded:?}");
+    }
+}
+
 /// A primary that knows three owners, one of which is "9", and what it says of that one.
 fn witness(number: u32, failing: bool, link_up: bool) -> PodObservation {
     let mut pod = primary(number, 1, &format!("{number}-{number}"));
