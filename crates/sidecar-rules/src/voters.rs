@@ -5,6 +5,8 @@ use topology::{ClusterNode, ClusterNodes, NodeId, Role};
 
 /// The node timeout and a second for the rounding of uptimes.
 const VOTES_AFTER_SECONDS: u64 = 6;
+/// A loss is told in whole seconds.
+const ROUNDING: u64 = 2_000;
 /// In a larger cluster a few restarted primaries are no majority, and asking all of them would take too long.
 pub const MOST: usize = 64;
 
@@ -101,6 +103,12 @@ impl Opinion {
 pub fn may_stand(others: &[Opinion]) -> bool {
     let failed = others.iter().filter(|opinion| **opinion == Opinion::Failed).count();
     is_majority(failed, others) && !others.contains(&Opinion::Replaced)
+}
+
+/// Whether the primary was heard, by anybody, after the replica had lost it: it may have acknowledged what the replica lacks, and its
+/// data may come back. Both in milliseconds of the replica's clock; what others heard comes with their clocks' difference.
+pub fn was_outlived(heard_at: u64, lost_at: Option<u64>) -> bool {
+    lost_at.is_some_and(|lost| heard_at > lost.saturating_add(ROUNDING))
 }
 
 /// Whether a replica of a primary that came back might still win an election against it. `trusting`: who gives no answer has had the time
@@ -222,6 +230,12 @@ mod tests {
         assert_eq!(opinion("slave v 0 0 7 connected"), Opinion::Replaced);
         let view = ClusterNodes::parse("v 10.0.0.1:6379@16379 myself,master - 0 0 1 connected 0-5\n").unwrap();
         assert_eq!(Opinion::of(&view, &"p".into()), Opinion::Stranger);
+    }
+
+    #[test]
+    fn a_primary_that_was_heard_after_it_was_lost_has_outlived_the_link() {
+        assert!(was_outlived(12_001, Some(10_000)) && !was_outlived(12_000, Some(10_000)));
+        assert!(!was_outlived(0, Some(10_000)) && !was_outlived(12_001, None));
     }
 
     #[test]

@@ -3,8 +3,13 @@
 //! primary has failed. IO; one task, started by `main`. The agent holds the parameter at what was last decided.
 
 use crate::{process::ProcessWatch, state::Shared, voters};
-use sidecar_rules::voters::may_stand;
-use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};
+use sidecar_rules::voters::{may_stand, was_outlived};
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    path::PathBuf,
+    time::{Duration, SystemTime},
+};
 use tokio::time::{Instant, sleep};
 use topology::{ClusterNode, ClusterNodes, Position, Role};
 use valkey::{Address, CallError, Connection, Info};
@@ -26,6 +31,8 @@ const FOR_THE_BEST: Duration = Duration::from_secs(3);
 enum Prospect {
     /// There is none to hold, as far as is known.
     None,
+    /// Its primary lived on after this replica had lost it.
+    Outlived,
     /// Another replica answers that has more.
     Outdone,
     Best,
@@ -40,7 +47,7 @@ struct Patience {
 impl Patience {
     fn consents(&mut self, prospect: &Prospect, now: Instant) -> bool {
         match prospect {
-            Prospect::None => false,
+            Prospect::None | Prospect::Outlived => false,
             Prospect::Best => true,
             Prospect::Outdone => now - *self.outdone_since.get_or_insert(now) >= FOR_THE_BEST,
         }
@@ -76,11 +83,14 @@ impl Elections {
 
     /// While it hears nothing of its primary.
     async fn follow(&self) {
-        let (mut patience, mut told) = (Patience::default(), false);
+        let (mut patience, mut told, mut outlived) = (Patience::default(), false, false);
         loop {
             let orphaned = *self.process.orphaned().borrow();
             // Silence is no consent; what stands ends by itself.
             let prospect = if orphaned { self.look().await.unwrap_or(Prospect::None) } else { Prospect::None };
+            if matches!(prospect, Prospect::Outlived) && !std::mem::replace(&mut outlived, true) {
+                tracing::warn!("the primary was heard after this replica had lost it: it does not stand for election");
+            }
             let consents = patience.consents(&prospect, Instant::now());
             if consents || told {
                 // What could not be taken back is taken back later.
@@ -98,7 +108,11 @@ impl Elections {
         let mut own = self.connect().await?;
         let nodes = own.cluster_nodes().await?;
         let Some(primary) = failed_primary(&nodes) else { return Ok(Prospect::None) };
-        let position = position(&own.info(&["replication"]).await?);
+        let info = own.info(&["replication"]).await?;
+        if was_outlived(primary.heard_at, lost_at(&info, SystemTime::now())) {
+            return Ok(Prospect::Outlived);
+        }
+        let position = position(&info);
         // All at once: each that is not there costs the same wait.
         let (opinions, is_there, outdone) = tokio::join!(
             voters::opinions_of(&primary.id, nodes.voters()),
@@ -135,17 +149,25 @@ fn failed_primary(nodes: &ClusterNodes) -> Option<&ClusterNode> {
     nodes.find(own.primary.as_ref()?).filter(|primary| primary.has_failed() && !primary.slots.is_empty())
 }
 
+/// When the replica heard its primary for the last time, in milliseconds; `None` when it never did.
+fn lost_at(info: &Info, now: SystemTime) -> Option<u64> {
+    let ago: u64 =
+        info.number("master_link_down_since_seconds").or_else(|| info.number("master_last_io_seconds_ago"))?;
+    let now = now.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_millis();
+    u64::try_from(now).ok()?.checked_sub(ago.saturating_mul(1000))
+}
+
 /// Another replica answers that has more of the same history.
 async fn is_outdone(nodes: &ClusterNodes, primary: &ClusterNode, own: Option<Position>) -> bool {
     let others = nodes.replicas_of(&primary.id).filter(|node| !node.has_flag("myself"));
     let addresses: Vec<SocketAddr> = others.filter_map(|node| node.address).collect();
     let Some(own) = own else { return false };
     let positions = voters::replication_of(addresses).await.into_iter().filter_map(|info| position(&info));
-    positions.into_iter().any(|other| other.replication_id == own.replication_id && other.offset > own.offset)
+    positions.into_iter().any(|other| own.is_behind(&other))
 }
 
 /// How far a replica has followed.
-fn position(info: &Info) -> Option<Position> {
+pub fn position(info: &Info) -> Option<Position> {
     let replication_id = info.text("master_replid")?.to_owned();
     Some(Position { replication_id, offset: info.number("slave_repl_offset")? })
 }

@@ -208,6 +208,7 @@ fn cluster_node(line: ViewedNode) -> ClusterNode {
         hostname: line.hostname,
         flags: flags.into_iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag.to_owned()).collect(),
         primary: line.primary,
+        heard_at: 0,
         config_epoch: line.config_epoch,
         connected: line.link_up,
         slots: line.slots,

@@ -168,6 +168,7 @@ fn prepare(disk: &mut Disk, start: Start, concede: bool) {
 
 fn copy_state(node: &Node) -> CopyState {
     CopyState {
+        short: false,
         loading: node.syncing_until.is_some(),
         keys: u64::try_from(node.keys.len()).unwrap_or(u64::MAX),
         link_up: node.link_up,

@@ -16,6 +16,8 @@ pub struct ClusterNode {
     pub hostname: Option<String>,
     pub flags: Vec<String>,
     pub primary: Option<NodeId>,
+    /// When anybody told the asked node that it had heard it, in milliseconds of the asked node's clock; 0 for itself, and when nobody did.
+    pub heard_at: u64,
     pub config_epoch: u64,
     pub connected: bool,
     pub slots: SlotSet,
@@ -72,13 +74,14 @@ impl ClusterNode {
         let bus_port = bus_port(endpoint);
         let flags = words.next()?.split(',').map(str::to_owned).collect();
         let primary = Some(words.next()?).filter(|id| *id != "-").map(NodeId::from);
-        let config_epoch = words.nth(2)?.parse().ok()?;
+        let heard_at = words.nth(1)?.parse().ok()?;
+        let config_epoch = words.next()?.parse().ok()?;
         let connected = words.next()? == "connected";
         // Entries in brackets are slots on the move; they are still listed with their owner.
         let (moving, owned): (Vec<&str>, Vec<&str>) = words.partition(|word| word.starts_with('['));
         let slots = SlotSet::of(owned.into_iter().map(|word| word.parse().ok()).collect::<Option<Vec<_>>>()?).ok()?;
         let moves = moving.into_iter().map(SlotMove::parse).collect::<Option<_>>()?;
-        Some(Self { id, address, bus_port, hostname, flags, primary, config_epoch, connected, slots, moves })
+        Some(Self { id, address, bus_port, hostname, flags, primary, heard_at, config_epoch, connected, slots, moves })
     }
 
     pub fn owns(&self, slot: u16) -> bool {

@@ -7,3 +7,10 @@ pub struct Position {
     pub replication_id: String,
     pub offset: u64,
 }
+
+impl Position {
+    /// It has less of the same history.
+    pub fn is_behind(&self, other: &Self) -> bool {
+        self.replication_id == other.replication_id && self.offset < other.offset
+    }
+}

@@ -205,7 +205,7 @@ fn copy_of(peer: &Peer, facts: &Facts) -> Option<Copy> {
 }
 
 fn followed_to_the_end(copy: Copy, facts: &Facts) -> bool {
-    copy.keys > 0 && followed_after(copy, facts.ended)
+    copy.keys > 0 && !copy.short && followed_after(copy, facts.ended)
 }
 
 fn no_copy_has_data(node: &PastNode, facts: &Facts) -> bool {

@@ -42,7 +42,7 @@ fn ended() -> SystemTime {
 }
 
 fn with_replica(facts: Facts, keys: u64, followed: Followed) -> Facts {
-    let answer = PeerAnswer { copy: Some(Copy { keys, followed }), ..PeerAnswer::default() };
+    let answer = PeerAnswer { copy: Some(Copy { keys, followed, short: false }), ..PeerAnswer::default() };
     Facts { answers: [("r1".into(), answer)].into(), ..facts }
 }
 
@@ -82,6 +82,19 @@ fn a_primary_without_data_starts_when_every_replica_says_that_it_has_none_either
     assert!(opens(&with_replica(late.clone(), 0, Followed::Never)));
     assert!(!opens(&with_replica(late, 1, Followed::Never)));
     assert!(!opens(&with_replica(trapped(), 0, Followed::Never)), "not before the others had their chance");
+}
+
+/// It froze under writes, and lost its link only when it was thawed.
+#[test]
+fn a_primary_with_a_journal_does_not_wait_for_a_replica_that_has_less() {
+    let facts = with_replica(Facts { data: Data::Journal, ..trapped() }, 9, Followed::Until(ended()));
+    assert!(!opens(&facts));
+    let mut short = facts;
+    for copy in short.answers.values_mut().filter_map(|answer| answer.copy.as_mut()) {
+        copy.short = true;
+    }
+    assert!(opens(&short));
+    assert!(!opens(&Facts { data: Data::Snapshot, ..short }), "it may still have more than the snapshot");
 }
 
 #[test]

@@ -26,6 +26,8 @@ pub struct Successor {
 pub struct Copy {
     pub keys: u64,
     pub followed: Followed,
+    /// It has less than this node was seen to have, however long it followed.
+    pub short: bool,
 }
 
 /// How far a replica followed this node in its present run.
@@ -47,12 +49,18 @@ pub struct CopyState {
     pub link_up: bool,
     /// When the link to its primary was lost, by this node's clock; `None` when it had none in this run.
     pub link_lost: Option<SystemTime>,
+    /// Its offset is below what this node had when it was last seen.
+    pub short: bool,
 }
 
 impl PeerAnswer {
     pub fn of(past: &PastNode, view: &ClusterNodes, state: CopyState) -> Self {
         let is_copy = view.myself().is_some_and(|peer| is_copy(past, peer));
-        let copy = (is_copy && !state.loading).then(|| Copy { keys: state.keys, followed: followed(state) });
+        let copy = (is_copy && !state.loading).then(|| Copy {
+            keys: state.keys,
+            followed: followed(state),
+            short: state.short,
+        });
         Self { successor: successor(past, view), copy, loads: is_copy && state.loading }
     }
 }
@@ -143,13 +151,13 @@ pub(super) mod tests {
     #[test]
     fn only_a_replica_of_this_node_that_has_loaded_tells_of_a_copy() {
         let lost = SystemTime::UNIX_EPOCH;
-        let down = CopyState { loading: false, keys: 5, link_up: false, link_lost: Some(lost) };
+        let down = CopyState { loading: false, keys: 5, link_up: false, link_lost: Some(lost), short: false };
         let answer = |primary: &str, state: CopyState| {
             let view = format!("r1 10.0.0.2:6379@16379 myself,slave {primary} 0 1 8 connected");
             PeerAnswer::of(&past(), &ClusterNodes::parse(&view).unwrap(), state)
         };
         let of = |primary: &str, state: CopyState| answer(primary, state).copy;
-        let copy = |followed| Some(Copy { keys: 5, followed });
+        let copy = |followed| Some(Copy { keys: 5, followed, short: false });
         assert_eq!(of("me", down), copy(Followed::Until(lost)));
         assert_eq!(of("me", CopyState { link_lost: None, ..down }), copy(Followed::Never));
         assert_eq!(of("me", CopyState { link_up: true, ..down }), copy(Followed::Still));

@@ -164,7 +164,8 @@ impl BootGuard {
             Decision::Wait { .. } => {
                 self.dismiss_if_asked();
                 let node = || awaited.disk.past.node().cloned();
-                awaited.inquiry = awaited.inquiry.take().or_else(|| node().map(Inquiry::start));
+                awaited.inquiry =
+                    awaited.inquiry.take().or_else(|| node().map(|node| Inquiry::start(node, self.process.position())));
             }
         }
     }

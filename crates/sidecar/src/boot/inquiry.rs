@@ -14,8 +14,10 @@ use tokio::{
     task::{AbortHandle, JoinSet},
     time::{sleep, timeout},
 };
-use topology::{ClusterNode, NodeId};
+use topology::{ClusterNode, NodeId, Position};
 use valkey::{Address, CallError, Connection, Info};
+
+use crate::election::position;
 
 const BETWEEN_ROUNDS: Duration = Duration::from_millis(250);
 const ONE_PEER: Duration = Duration::from_secs(1);
@@ -31,9 +33,11 @@ pub struct Inquiry {
 }
 
 impl Inquiry {
-    pub fn start(past: PastNode) -> Self {
+    /// `seen`: what this node had when it was last seen as a primary.
+    pub fn start(past: PastNode, seen: Option<Position>) -> Self {
         let answers = Arc::default();
-        let task = tokio::spawn(ask_for_ever(Arc::new(past), Arc::clone(&answers))).abort_handle();
+        let asking = Asking { past, seen };
+        let task = tokio::spawn(ask_for_ever(Arc::new(asking), Arc::clone(&answers))).abort_handle();
         Self { answers, task, began: Instant::now() }
     }
 
@@ -52,11 +56,17 @@ impl Drop for Inquiry {
     }
 }
 
-async fn ask_for_ever(past: Arc<PastNode>, answers: Arc<Mutex<BTreeMap<NodeId, PeerAnswer>>>) {
+/// What is asked about.
+struct Asking {
+    past: PastNode,
+    seen: Option<Position>,
+}
+
+async fn ask_for_ever(about: Arc<Asking>, answers: Arc<Mutex<BTreeMap<NodeId, PeerAnswer>>>) {
     for round in 0.. {
         let mut asked = JoinSet::new();
-        for peer in chosen(&past, round) {
-            asked.spawn(ask(past.clone(), peer));
+        for peer in chosen(&about.past, round) {
+            asked.spawn(ask(about.clone(), peer));
         }
         while let Some(answered) = asked.join_next().await {
             let Ok((id, answer)) = answered else { continue };
@@ -78,30 +88,30 @@ fn chosen(past: &PastNode, round: usize) -> Vec<Peer> {
     copies
 }
 
-async fn ask(past: Arc<PastNode>, peer: Peer) -> (NodeId, Option<PeerAnswer>) {
-    let answer = timeout(ONE_PEER, find_and_ask(&past, &peer)).await.ok().flatten();
+async fn ask(about: Arc<Asking>, peer: Peer) -> (NodeId, Option<PeerAnswer>) {
+    let answer = timeout(ONE_PEER, find_and_ask(&about, &peer)).await.ok().flatten();
     tracing::debug!(peer = %peer.id, ?answer, "a node was asked what became of the slots of this one");
     (peer.id, answer)
 }
 
 /// Where it was, and where its name leads now: a pod that was restarted has another address, and its old one says nothing at all.
-async fn find_and_ask(past: &PastNode, peer: &Peer) -> Option<PeerAnswer> {
+async fn find_and_ask(about: &Asking, peer: &Peer) -> Option<PeerAnswer> {
     tokio::select! {
-        Some(answer) = ask_where_it_was(past, peer) => Some(answer),
-        Some(answer) = ask_at_its_name(past, peer) => Some(answer),
+        Some(answer) = ask_where_it_was(about, peer) => Some(answer),
+        Some(answer) = ask_at_its_name(about, peer) => Some(answer),
         else => None,
     }
 }
 
-async fn ask_where_it_was(past: &PastNode, peer: &Peer) -> Option<PeerAnswer> {
-    ask_at(past, peer, peer.address?, PastNode::is_peer).await.ok().flatten()
+async fn ask_where_it_was(about: &Asking, peer: &Peer) -> Option<PeerAnswer> {
+    ask_at(about, peer, peer.address?, PastNode::is_peer).await.ok().flatten()
 }
 
-async fn ask_at_its_name(past: &PastNode, peer: &Peer) -> Option<PeerAnswer> {
+async fn ask_at_its_name(about: &Asking, peer: &Peer) -> Option<PeerAnswer> {
     // Most are where they were, and names are not free.
     sleep(HEAD_START).await;
     for address in resolved(peer).await.unwrap_or_default() {
-        if let Ok(Some(answer)) = ask_at(past, peer, address, is_peer_or_replaced_it).await {
+        if let Ok(Some(answer)) = ask_at(about, peer, address, is_peer_or_replaced_it).await {
             return Some(answer);
         }
     }
@@ -124,21 +134,21 @@ type Concerns = fn(&PastNode, &Peer, &ClusterNode) -> bool;
 
 /// `None` when whoever answers there does not concern the peer: an address is handed on, a node id is not.
 async fn ask_at(
-    past: &PastNode,
+    about: &Asking,
     peer: &Peer,
     address: SocketAddr,
     concerns: Concerns,
 ) -> Result<Option<PeerAnswer>, CallError> {
     let mut connection = Connection::open(&Address::Tcp(address), ONE_PEER).await?;
     let view = connection.cluster_nodes().await?;
-    if !view.myself().is_some_and(|node| concerns(past, peer, node)) {
+    if !view.myself().is_some_and(|node| concerns(&about.past, peer, node)) {
         return Ok(None);
     }
     let info = connection.info(&["replication", "persistence", "keyspace"]).await?;
-    Ok(Some(PeerAnswer::of(past, &view, copy_state(&info, SystemTime::now()))))
+    Ok(Some(PeerAnswer::of(&about.past, &view, copy_state(&info, SystemTime::now(), about.seen.as_ref()))))
 }
 
-fn copy_state(info: &Info, now: SystemTime) -> CopyState {
+fn copy_state(info: &Info, now: SystemTime, seen: Option<&Position>) -> CopyState {
     // -1 until the first link of this run was lost; of the other's clock only the difference is used.
     let lost = info.number("master_link_down_since_seconds").map(Duration::from_secs);
     CopyState {
@@ -146,6 +156,7 @@ fn copy_state(info: &Info, now: SystemTime) -> CopyState {
         keys: info.keys(),
         link_up: info.text("master_link_status") == Some("up"),
         link_lost: lost.and_then(|ago| now.checked_sub(ago)),
+        short: seen.zip(position(info)).is_some_and(|(seen, has)| has.is_behind(seen)),
     }
 }
 
@@ -163,14 +174,25 @@ mod tests {
     #[test]
     fn a_replica_without_a_link_tells_when_it_was_lost_if_it_had_one() {
         let now = SystemTime::now();
-        let of = |info: &str| copy_state(&Info::parse(&format!("{info}\ndb0:keys=2,expires=0\ndb7:keys=3\n")), now);
+        let of =
+            |info: &str| copy_state(&Info::parse(&format!("{info}\ndb0:keys=2,expires=0\ndb7:keys=3\n")), now, None);
         let down = "role:slave\nmaster_link_status:down\nmaster_link_down_since_seconds:";
-        let expected = CopyState { loading: false, keys: 5, link_up: false, link_lost: None };
+        let expected = CopyState { loading: false, keys: 5, link_up: false, link_lost: None, short: false };
         assert_eq!(of(&format!("{down}-1")), expected);
         assert_eq!(of(&format!("{down}-1\nloading:1")), CopyState { loading: true, ..expected });
         assert_eq!(of("role:slave\nmaster_link_status:up"), CopyState { link_up: true, ..expected });
         let lost = Some(now - Duration::from_secs(2));
         assert_eq!(of(&format!("{down}2")), CopyState { link_lost: lost, ..expected });
+    }
+
+    #[test]
+    fn a_replica_is_short_of_what_was_seen_only_in_the_same_history() {
+        let seen = Position { replication_id: "h".into(), offset: 9 };
+        let short = |id: &str, offset: u64| {
+            let info = Info::parse(&format!("master_replid:{id}\nslave_repl_offset:{offset}\n"));
+            copy_state(&info, SystemTime::now(), Some(&seen)).short
+        };
+        assert_eq!([short("h", 8), short("h", 9), short("other", 8)], [true, false, false]);
     }
 
     /// An address of a pod that is gone takes no connection and refuses none; here it takes them and says nothing.
@@ -183,7 +205,7 @@ mod tests {
             let (address, hostname) = (silent.local_addr().ok(), Some("localhost".to_owned()));
             let (replica_of_mine, former_primary, unlisted) = (true, false, false);
             let peer = Peer { id, address, hostname, replica_of_mine, former_primary, unlisted };
-            let past = Arc::new(past(vec![peer.clone()]));
+            let past = Arc::new(Asking { past: past(vec![peer.clone()]), seen: None });
             let mut rounds = 0..60;
             while ask(past.clone(), peer.clone()).await.1.is_none() {
                 assert!(rounds.next().is_some(), "{version:?}: never found");

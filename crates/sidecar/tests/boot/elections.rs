@@ -24,6 +24,23 @@ async fn a_primary_that_falls_silent_is_succeeded_without_an_operator() {
     }
 }
 
+/// It lost its link some seconds before, and what the primary acknowledged since is on the primary's disk.
+#[tokio::test]
+async fn a_replica_that_its_primary_outlived_does_not_stand_for_election() {
+    for version in BOTH_VERSIONS {
+        let mut cluster = Cluster::form(version, &SNAPSHOT, &[]).await;
+        cluster.unlink(0, 6).await;
+        cluster.write_to_primary(0).await;
+        cluster.kill(0);
+        let refuses = || cluster.pods[SHARDS].log().contains("does not stand for election");
+        eventually("it does not stand, or is elected", || async {
+            refuses() || cluster.role(SHARDS).await == Some(true)
+        })
+        .await;
+        assert_eq!(cluster.role(SHARDS).await, Some(false), "{version:?}: {}", cluster.logs());
+    }
+}
+
 #[tokio::test]
 async fn of_two_replicas_the_one_that_has_more_is_elected() {
     for version in BOTH_VERSIONS {
