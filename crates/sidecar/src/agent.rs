@@ -61,6 +61,8 @@ pub struct Agent {
     revision: Option<String>,
     stamp: Option<Stamp>,
     record: Record,
+    /// As it is on the volume.
+    saved: Option<Record>,
     switch: Switch,
     trust: Trust,
     /// Since when valkey.conf waits for a server.
@@ -81,6 +83,7 @@ impl Agent {
             revision: None,
             stamp: None,
             record: Record::default(),
+            saved: None,
             switch: Switch::default(),
             trust: Trust::Hopeful,
             waiting_since: Instant::now(),
@@ -231,15 +234,24 @@ impl Agent {
             return Ok(None);
         }
         let pending = apply::apply(&mut connection, &wanted, version, &mut self.record).await?;
+        // A sidecar that ends after it has called these settings applied finds them again.
+        self.save_record().await;
         self.publish(&info, wanted.ignored, pending);
-        if let Err(error) = self.record.save(&self.arguments.pod.data_dir).await {
-            self.report(&error);
-        }
         if info.flag("loading") {
             return Ok(Some(self.shared.lock().append_only));
         }
         let data = DataDirectory { path: &self.arguments.pod.data_dir, record: &mut self.record };
         self.switch.advance(&mut connection, &info, data, wanted.append_only).await.map(Some)
+    }
+
+    async fn save_record(&mut self) {
+        if self.saved.as_ref() == Some(&self.record) {
+            return;
+        }
+        match self.record.save(&self.arguments.pod.data_dir).await {
+            Ok(()) => self.saved = Some(self.record.clone()),
+            Err(error) => self.report(&error),
+        }
     }
 
     async fn is_withheld(
