@@ -13,7 +13,10 @@ use kube::{
     api::{DeleteParams, ListParams},
 };
 use serde_json::{Value, json};
-use std::time::Duration;
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 const FAULTS: usize = 55;
 /// Longer than Valkey needs to call a node failed, shorter than a liveness probe takes to end it.
@@ -62,17 +65,30 @@ fn survives(name: &str, version: &str, more: Value) -> Result<()> {
         let mut random = fastrand::Rng::with_seed(seed);
         let cluster = formed(test, "poc", version, more).await?;
         let load = loaded_twice(&cluster).await?;
+        let mut healed = BTreeMap::<String, Vec<Duration>>::new();
         for number in 1..=FAULTS {
             let before = topology(&cluster).await?;
             let fault = random.choice(ALL).context("there are faults to choose from")?;
             test.note(format!("fault {number} of {FAULTS}: {fault:?}"));
             strike(&cluster, fault, &before, &mut random).await?;
+            let struck = Instant::now();
             sound(&cluster, 3, 1).await.with_context(|| format!("after fault {number}, {fault:?}, seed {seed}"))?;
+            healed.entry(format!("{fault:?}")).or_default().push(struck.elapsed());
             load.flows().await?;
         }
+        tell(healed);
         stopped_whole(load).await.with_context(|| format!("seed {seed}"))?;
         Ok(())
     })
+}
+
+/// A number for people: what it may be depends on the machine, and on how long the kubelet holds a container back that ended before.
+fn tell(healed: BTreeMap<String, Vec<Duration>>) {
+    for (fault, mut times) in healed {
+        times.sort();
+        let seconds: Vec<String> = times.iter().map(|time| format!("{:.1}", time.as_secs_f64())).collect();
+        println!("{fault}, seconds until sound again: {}", seconds.join(" "));
+    }
 }
 
 async fn strike(cluster: &Cluster<'_>, fault: Fault, before: &Topology, random: &mut fastrand::Rng) -> Result<()> {
