@@ -177,7 +177,7 @@ impl<'a> ClusterModel<'a> {
         forming && slots > 0 && slots <= share
     }
 
-    /// A node that knows others and is not on record: ours when it was joining, with nothing of its own.
+    /// A node that knows others and is not on record: ours when it was joining, with nothing of its own, or when it was met.
     fn stranger(
         &self,
         facts: &NodeFacts,
@@ -197,7 +197,8 @@ impl<'a> ClusterModel<'a> {
         if self.recorded.is_empty() && only_ours && (facts.keys == 0 || self.wrote_early(facts)) {
             return Membership::Ours;
         }
-        if among_ours && (empty || follows) { Membership::Ours } else { Membership::Foreign }
+        let ours = among_ours && (empty || follows || was_met(&facts.node_id, view, seen, trusted));
+        if ours { Membership::Ours } else { Membership::Foreign }
     }
 
     /// The ids that belong here: those on record, or with no record the largest set of our pods' nodes that know each other.
@@ -328,6 +329,15 @@ fn unreadable(pod: &PodObservation, now: Timestamp) -> bool {
 
 fn twins(seen: &NodeObservation, id: &NodeId) -> usize {
     seen.pods.iter().filter_map(facts).filter(|facts| facts.node_id == *id).count()
+}
+
+/// Nodes on record know it, which are introduced to nobody else's, and it knows nobody whom they do not: it was given what it has, and
+/// whoever did that ended before it was written down.
+fn was_met(id: &NodeId, view: &NodeView, seen: &NodeObservation, trusted: &BTreeSet<NodeId>) -> bool {
+    let on_record = |pod: &&PodObservation| facts(pod).is_some_and(|facts| trusted.contains(&facts.node_id));
+    let views: Vec<&NodeView> = seen.pods.iter().filter(on_record).filter_map(current_view).collect();
+    let known = |id: &NodeId| views.iter().any(|view| view.get(id).is_some_and(|node| !node.handshake));
+    known(id) && view.others().all(|other| trusted.contains(&other.node_id) || known(&other.node_id))
 }
 
 /// Every pod there answers, as many as are wanted, and no node on record is known to anybody: the recorded cluster is gone, and with it

@@ -3,4 +3,5 @@
 mod cluster;
 mod failover;
 mod findings;
+mod interrupted;
 mod safety;

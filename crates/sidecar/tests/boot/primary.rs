@@ -9,8 +9,6 @@ use valkey::testing::{BOTH_VERSIONS, ServerVersion};
 
 /// Of a gate with a patience of one second.
 const PATIENCE_AND_MORE: Duration = Duration::from_secs(3);
-/// More seconds than docs/boot.md says that a copy may be behind.
-const TOO_LONG: u64 = 12;
 const NOTHING_ON_DISK: [(&str, &str); 1] = [("save", "")];
 const JOURNAL: [(&str, &str); 3] = [("save", ""), ("appendonly", "yes"), ("appendfsync", "always")];
 
@@ -162,24 +160,6 @@ async fn an_intact_primary_is_back_before_a_copy_that_lacks_writes_is_elected() 
         eventually("it has its keys", || async { keys(&cluster.pods[0]).await == KEYS }).await;
         let reason = cluster.pods[0].status()["boot"]["reason"].to_string();
         assert!(reason.contains("followed it to its end"), "{reason}");
-    }
-}
-
-/// No operator is there, and the primary stays away: it may come back with what the copy lacks.
-#[tokio::test]
-async fn a_copy_that_lost_its_primary_long_before_its_end_is_not_elected() {
-    for version in BOTH_VERSIONS {
-        let mut cluster = Cluster::form(version, &JOURNAL, &[]).await;
-        cluster.unlink(0, TOO_LONG).await;
-        cluster.write_to_primary(0).await;
-        cluster.kill(0);
-        let replica = &cluster.pods[SHARDS];
-        let held_back = || replica.server.as_ref().unwrap().log().contains("for longer than allowed");
-        eventually("the replica holds itself back, or is elected", || async {
-            held_back() || cluster.role(SHARDS).await == Some(true)
-        })
-        .await;
-        assert_eq!(cluster.role(SHARDS).await, Some(false), "{version:?}: {}", cluster.logs());
     }
 }
 
