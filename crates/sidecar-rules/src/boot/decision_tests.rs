@@ -220,7 +220,8 @@ fn a_primary_without_data_does_not_take_the_place_of_its_former_primary() {
     };
     let node = PastNode { peers: vec![failed], ..past() };
     let empty = Facts { past: Past::Node(node), waited: PATIENCE, ..trapped() };
-    let with = |keys| PeerAnswer { copy: Some(Copy { keys, followed: Followed::Never }), ..PeerAnswer::default() };
+    let copy = |keys| Copy { keys, followed: Followed::Never, short: false };
+    let with = |keys| PeerAnswer { copy: Some(copy(keys)), ..PeerAnswer::default() };
     let answered = |keys| Facts { answers: [("f1".into(), with(keys))].into(), asked: TIME_TO_ANSWER, ..empty.clone() };
     assert!(!opens(&empty) && !opens(&answered(9)) && opens(&answered(0)));
     let ordered = Facts { ordered: Some(Start::AsIs), ..answered(9) };
@@ -303,7 +304,7 @@ fn any_answer() -> impl Strategy<Value = PeerAnswer> {
     let until =
         (0u64..2_000_000).prop_map(|seconds| Followed::Until(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)));
     let followed = prop_oneof![Just(Followed::Never), Just(Followed::Still), until];
-    let copy = (0u64..3, followed).prop_map(|(keys, followed)| Copy { keys, followed });
+    let copy = (0u64..3, followed, any::<bool>()).prop_map(|(keys, followed, short)| Copy { keys, followed, short });
     let answer = (proptest::option::of(copy), any::<bool>());
     answer.prop_map(|(copy, loads)| PeerAnswer { loads: loads && copy.is_none(), copy, ..PeerAnswer::default() })
 }
