@@ -21,6 +21,14 @@ pub fn object(cluster: &ValidatedCluster, name: String) -> ObjectMeta {
     }
 }
 
+/// The same, with annotations that the user wants on it.
+pub fn annotated(cluster: &ValidatedCluster, name: String, annotations: &BTreeMap<String, String>) -> ObjectMeta {
+    let mut metadata = object(cluster, name);
+    let own = metadata.annotations.take().unwrap_or_default();
+    metadata.annotations = Some(annotations.clone().into_iter().chain(own).collect());
+    metadata
+}
+
 /// The labels of the pods, which all other objects carry too. They change without a restart: whoever runs the pods keeps them so.
 pub fn pod_labels(cluster: &ValidatedCluster) -> BTreeMap<String, String> {
     let mut labels = cluster.spec.labels.clone();

@@ -22,6 +22,7 @@ fn spec(cluster: &ValidatedCluster) -> PodSpec {
         topology_spread_constraints: Some(scheduling::spread(cluster)).filter(|list| !list.is_empty()),
         tolerations: Some(cluster.spec.tolerations.clone()).filter(|list| !list.is_empty()),
         priority_class_name: cluster.spec.priority_class_name.clone(),
+        runtime_class_name: cluster.spec.runtime_class_name.clone(),
         image_pull_secrets: Some(cluster.image_pull_secrets.clone()).filter(|list| !list.is_empty()),
         security_context: Some(security::pod(&cluster.spec.security_context)),
         service_account_name: Some(names::service_account(&cluster.name)),

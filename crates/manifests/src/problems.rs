@@ -4,10 +4,12 @@
 use crate::live::Live;
 use crate::validated::{Exporter, Storage, reference};
 use api::cluster::effective::{self, EffectiveSpec, Resources};
+use api::cluster::{LEAST_SIDECAR_MEMORY, is_own_variable};
 use api::parameters;
 use api::quantity::Quantity;
 use api::text;
 use api::valkey_version::ValkeyVersion;
+use k8s_openapi::api::core::v1::EnvVar;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::collections::BTreeMap;
 
@@ -45,6 +47,23 @@ impl Problems {
 
     pub fn text(&mut self, spec: &EffectiveSpec) {
         self.list.extend(text_problems(spec));
+    }
+
+    pub fn environment(&mut self, spec: &EffectiveSpec) {
+        for variable in spec.env.iter().filter(|variable| is_own_variable(&variable.name)) {
+            let field = format!("spec.env[{}]", variable.name);
+            self.add(&field, "the operator uses it itself, or it has no effect: choose another name, or spec.config");
+        }
+    }
+
+    /// With less the kernel could end it in the middle of a hand-over.
+    pub fn sidecar(&mut self, spec: &EffectiveSpec) {
+        self.resources("spec.sidecarResources", &spec.sidecar_resources);
+        let limit = spec.sidecar_resources.limits.get("memory").and_then(|limit| Quantity::parse(&limit.0).ok());
+        if limit.zip(Quantity::parse(LEAST_SIDECAR_MEMORY).ok()).is_some_and(|(limit, least)| limit < least) {
+            let problem = format!("must be at least {LEAST_SIDECAR_MEMORY}: raise it");
+            self.add("spec.sidecarResources.limits.memory", problem);
+        }
     }
 
     pub fn identity(&mut self, metadata: &ObjectMeta) -> Option<(String, String, String)> {
@@ -150,8 +169,19 @@ fn text_problems(spec: &EffectiveSpec) -> Vec<Problem> {
     let line = "is not printed: write the value in one line of printable characters";
     let config = unfit("spec.config", &spec.config, not_printed, line);
     let kept = "the API server does not keep: take it out";
-    let annotations = unfit("spec.annotations", &spec.annotations, |c| !text::is_kept(c), kept);
-    config.into_iter().chain(annotations).collect()
+    let kept_texts = [
+        ("spec.annotations", &spec.annotations),
+        ("spec.service.annotations", &spec.service.annotations),
+        ("spec.readService.annotations", &spec.read_service.annotations),
+        ("spec.serviceAccount.annotations", &spec.service_account.annotations),
+        ("spec.env", &values(&spec.env)),
+    ];
+    let others = kept_texts.into_iter().flat_map(|(field, map)| unfit(field, map, |c| !text::is_kept(c), kept));
+    config.into_iter().chain(others).collect()
+}
+
+fn values(variables: &[EnvVar]) -> BTreeMap<String, String> {
+    variables.iter().filter_map(|variable| Some((variable.name.clone(), variable.value.clone()?))).collect()
 }
 
 fn unfit(field: &str, map: &BTreeMap<String, String>, is_unfit: impl Fn(char) -> bool, why: &str) -> Vec<Problem> {

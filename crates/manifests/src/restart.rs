@@ -24,6 +24,9 @@ pub fn inputs(spec: &EffectiveSpec, version: ValkeyVersion, line: Option<&LineSe
     let mut add = |field: &str, value: Option<String>| inputs.extend(value.map(|digest| (field.to_owned(), digest)));
     add(VALKEY_IMAGE, Some(image(&spec.valkey_image.name, &spec.valkey_image.tag)));
     add("sidecarImage", spec.sidecar_image.as_ref().map(|own| image(&own.name, &own.tag)));
+    add("runtimeClassName", spec.runtime_class_name.as_ref().map(digest));
+    add("env", (!spec.env.is_empty()).then(|| digest(&spec.env)));
+    add("sidecarResources", (spec.sidecar_resources != Default::default()).then(|| digest(&spec.sidecar_resources)));
     add("resources", (spec.resources != Default::default()).then(|| digest(&spec.resources)));
     add("podAffinity", spec.pod_affinity.as_ref().map(digest));
     add("podAntiAffinity", spec.pod_anti_affinity.as_ref().map(digest));

@@ -4,6 +4,7 @@ use crate::metadata;
 use crate::validated::ValidatedCluster;
 use api::names::{self, label, port};
 use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 /// Gives every pod a name, ready or not: nodes that look for each other are not ready yet.
@@ -15,24 +16,25 @@ pub fn headless(cluster: &ValidatedCluster) -> Service {
         publish_not_ready_addresses: Some(true),
         ..selecting(cluster, ports)
     };
-    service(cluster, names::headless_service(&cluster.name), spec)
+    service(metadata::object(cluster, names::headless_service(&cluster.name)), spec)
 }
 
 /// Leads to any ready node; cluster clients learn the rest from it.
 pub fn client(cluster: &ValidatedCluster) -> Service {
     let spec = ServiceSpec { type_: Some("ClusterIP".to_owned()), ..selecting(cluster, vec![valkey_port()]) };
-    service(cluster, cluster.name.clone(), spec)
+    service(metadata::annotated(cluster, cluster.name.clone(), &cluster.spec.service.annotations), spec)
 }
 
 /// Leads to replicas only, by the role label the operator keeps current.
 pub fn read(cluster: &ValidatedCluster) -> Service {
     let mut spec = ServiceSpec { type_: Some("ClusterIP".to_owned()), ..selecting(cluster, vec![valkey_port()]) };
     spec.selector.get_or_insert_default().insert(label::ROLE.to_owned(), names::ROLE_REPLICA.to_owned());
-    service(cluster, names::read_service(&cluster.name), spec)
+    let annotations = &cluster.spec.read_service.annotations;
+    service(metadata::annotated(cluster, names::read_service(&cluster.name), annotations), spec)
 }
 
-fn service(cluster: &ValidatedCluster, name: String, spec: ServiceSpec) -> Service {
-    Service { metadata: metadata::object(cluster, name), spec: Some(spec), status: None }
+fn service(metadata: ObjectMeta, spec: ServiceSpec) -> Service {
+    Service { metadata, spec: Some(spec), status: None }
 }
 
 fn selecting(cluster: &ValidatedCluster, ports: Vec<ServicePort>) -> ServiceSpec {

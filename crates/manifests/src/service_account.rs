@@ -7,7 +7,11 @@ use k8s_openapi::api::core::v1::ServiceAccount;
 
 pub fn service_account(cluster: &ValidatedCluster) -> ServiceAccount {
     ServiceAccount {
-        metadata: metadata::object(cluster, names::service_account(&cluster.name)),
+        metadata: metadata::annotated(
+            cluster,
+            names::service_account(&cluster.name),
+            &cluster.spec.service_account.annotations,
+        ),
         automount_service_account_token: Some(false),
         ..ServiceAccount::default()
     }

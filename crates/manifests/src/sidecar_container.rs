@@ -2,7 +2,7 @@
 
 use crate::probe::{self, Pace};
 use crate::validated::ValidatedCluster;
-use crate::valkey_container::tcp;
+use crate::valkey_container::{requirements, tcp};
 use crate::{security, volumes};
 use api::names::{container, environment as variable, port, probe as path};
 use k8s_openapi::api::core::v1::{
@@ -21,7 +21,7 @@ pub fn container(cluster: &ValidatedCluster) -> Container {
         restart_policy: Some("Always".to_owned()),
         env: Some(environment(cluster)),
         ports: Some(vec![tcp(port::HEALTH_NAME, port::HEALTH)]),
-        resources: Some(resources()),
+        resources: Some(requirements(&cluster.spec.sidecar_resources).unwrap_or_else(default_resources)),
         lifecycle: Some(await_gate()),
         liveness_probe: Some(probe::sidecar_answers(path::SIDECAR, pace(10, 6))),
         volume_mounts: Some(volumes::sidecar_mounts(cluster)),
@@ -42,7 +42,7 @@ fn pace(period_seconds: i32, failure_threshold: i32) -> Pace {
 }
 
 /// Memory is bounded, CPU is not: a throttled sidecar would answer probes late.
-fn resources() -> ResourceRequirements {
+fn default_resources() -> ResourceRequirements {
     let memory = ("memory".to_owned(), Quantity("32Mi".to_owned()));
     let cpu = ("cpu".to_owned(), Quantity("10m".to_owned()));
     ResourceRequirements { requests: Some([cpu, memory.clone()].into()), limits: Some([memory].into()), claims: None }

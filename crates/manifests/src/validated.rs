@@ -78,6 +78,8 @@ impl ValidatedCluster {
         let Effective { spec, origins } = effective;
         let version = problems.version(&spec);
         problems.text(&spec);
+        problems.environment(&spec);
+        problems.sidecar(&spec);
         let storage = problems.storage(&spec, live);
         let exporter = problems.exporter(&spec);
         problems.resources("spec.resources", &spec.resources);

@@ -45,6 +45,11 @@ fn rules_across_fields_hold_for_the_spec_with_its_defaults() {
         ),
         (json!({"config": {"sanitize-dump-payload": "no"}}), "spec.config[sanitize-dump-payload]"),
         (json!({"pvc": {"storageClassName": "fast"}}), "spec.pvc.storageSize"),
+        (json!({"sidecarResources": {"limits": {"memory": "31Mi"}}}), "spec.sidecarResources.limits.memory"),
+        (json!({"sidecarResources": {"limits": {"cpu": "much"}}}), "spec.sidecarResources.limits.cpu"),
+        (json!({"env": [{"name": "POD_IP", "value": "10.0.0.1"}]}), "spec.env[POD_IP]"),
+        (json!({"env": [{"name": "NOTE", "value": "a\u{85}b"}]}), "spec.env[NOTE]"),
+        (json!({"service": {"annotations": {"note": "a\u{85}b"}}}), "spec.service.annotations[note]"),
     ];
     for (fields_of_spec, expected) in cases {
         assert_eq!(fields(&problems(spec(&fields_of_spec))), [expected], "{fields_of_spec}");

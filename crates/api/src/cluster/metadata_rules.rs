@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 const MOST_ENTRIES: usize = 64;
 /// As `text::is_kept`.
-const NOT_KEPT: &str = r"[\\x7f-\\x9f\\x{2028}\\x{2029}\\x{fffe}\\x{ffff}]";
+pub const NOT_KEPT: &str = r"[\\x7f-\\x9f\\x{2028}\\x{2029}\\x{fffe}\\x{ffff}]";
 const QUALIFIED_NAME: &str = "^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$";
 
 pub fn labels(_: &mut SchemaGenerator) -> Schema {

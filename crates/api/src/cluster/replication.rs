@@ -1,4 +1,4 @@
-//! Replication and reading from replicas. Pure.
+//! How primaries and their replicas work together. Pure.
 
 use super::rules::rule;
 use schemars::JsonSchema;
@@ -21,15 +21,6 @@ pub struct Replication {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-validations" = lag_rules()))]
     pub min_replicas_max_lag: Option<i32>,
-}
-
-/// A Service that leads to the replicas only.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ReadService {
-    /// Whether there is a Service <name>-read for clients that only read. Default: false.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub enabled: Option<bool>,
 }
 
 fn count_rules() -> Value {

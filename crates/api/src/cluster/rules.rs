@@ -57,6 +57,25 @@ pub fn name_rules() -> Value {
     ])
 }
 
+/// What a sidecar takes at most, with what it writes into memory: with less, the kernel would end it in the middle of a hand-over.
+pub const LEAST_SIDECAR_MEMORY: &str = "32Mi";
+
+fn sidecar_memory() -> Value {
+    let limit = "string(self.sidecarResources.limits['memory'])";
+    at(
+        ".sidecarResources",
+        rule(
+            &format!(
+                "!has(self.sidecarResources) || !has(self.sidecarResources.limits) || !('memory' in self.sidecarResources.limits) || \
+                 !isQuantity({limit}) || quantity({limit}).compareTo(quantity('{LEAST_SIDECAR_MEMORY}')) >= 0"
+            ),
+            &format!(
+                "sidecarResources.limits.memory must be at least {LEAST_SIDECAR_MEMORY}, or the sidecar could be killed while it works: raise it"
+            ),
+        ),
+    )
+}
+
 /// Rules across fields see only what the object itself says; the operator applies them to the spec with its defaults.
 pub fn spec() -> Value {
     let mut rules = vec![
@@ -74,6 +93,7 @@ pub fn spec() -> Value {
                 "replication.minReplicasToWrite must not be higher than replicasPerMaster, or no write could ever succeed: lower it or add replicas",
             ),
         ),
+        sidecar_memory(),
         at(
             ".pvc",
             immutable(

@@ -7,14 +7,17 @@ use super::backup::Backup;
 use super::effective::built_in;
 use super::exporter::Exporter;
 use super::image::{Image, ValkeyImage};
-use super::replication::{ReadService, Replication};
+use super::replication::Replication;
 use super::resources::Resources;
 use super::rules;
 use super::security_context::SecurityContext;
+use super::services::{ClientService, PodServiceAccount, ReadService};
 use super::status::ValkeyClusterStatus;
 use super::storage::Storage;
 use crate::certificates::OperatorMtls;
-use k8s_openapi::api::core::v1::{NodeAffinity, PodAffinity, PodAntiAffinity, Toleration, TopologySpreadConstraint};
+use k8s_openapi::api::core::v1::{
+    EnvVar, NodeAffinity, PodAffinity, PodAntiAffinity, Toleration, TopologySpreadConstraint,
+};
 use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -83,9 +86,18 @@ pub struct ValkeyClusterSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub priority_class_name: Option<String>,
+    /// RuntimeClass of the pods, for example of a sandbox. Takes effect when the pods restart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub runtime_class_name: Option<String>,
     /// CPU and memory of the valkey container.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
+    /// Environment variables of the valkey container, for example TZ or what a module reads. They take effect when the pods restart. Those
+    /// that the operator uses itself are refused; parameters of Valkey belong into config.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "super::env::schema")]
+    pub env: Option<Vec<EnvVar>>,
     /// Labels for the pods and all other objects of this cluster. Changing them restarts nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "super::metadata_rules::labels")]
@@ -106,12 +118,22 @@ pub struct ValkeyClusterSpec {
     /// The sidecar's image. Left out, the one that came with the operator when the cluster was made or last restarted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sidecar_image: Option<Image>,
+    /// CPU and memory of the sidecar container. Left out, it asks for 10m CPU and 32Mi of memory and may use 32Mi. What is given stands
+    /// for all of it: write the memory limit too, which must be at least 32Mi. Takes effect when the pods restart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sidecar_resources: Option<Resources>,
     /// Metrics for Prometheus.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exporter: Option<Exporter>,
+    /// The Service for clients, named as the cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<ClientService>,
     /// A Service that leads to the replicas only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_service: Option<ReadService>,
+    /// The ServiceAccount of the pods.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_account: Option<PodServiceAccount>,
     /// How primaries and their replicas work together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replication: Option<Replication>,

@@ -11,7 +11,8 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use table::{Field, Proof, Stage, fields};
 
-const PRIORITY_CLASSES: &str = "
+/// Objects without a namespace that values of the table name.
+const CLASSES: &str = "
 apiVersion: scheduling.k8s.io/v1
 kind: PriorityClass
 metadata: {name: e2e-fields-low}
@@ -23,6 +24,16 @@ kind: PriorityClass
 metadata: {name: e2e-fields-high}
 value: 2
 preemptionPolicy: Never
+---
+apiVersion: node.k8s.io/v1
+kind: RuntimeClass
+metadata: {name: e2e-fields-one}
+handler: runc
+---
+apiVersion: node.k8s.io/v1
+kind: RuntimeClass
+metadata: {name: e2e-fields-two}
+handler: runc
 ";
 
 /// `masterCount` × (1 + `replicasPerMaster`) of the table, at every stage.
@@ -31,7 +42,7 @@ const PODS: u32 = 6;
 #[test]
 fn every_field_set_changed_and_unset_shows_in_the_pods() -> Result<()> {
     Scenario::named("every-field-set-changed-and-unset").run(async |test| {
-        test.apply_yaml(PRIORITY_CLASSES).await?;
+        test.apply_yaml(CLASSES).await?;
         let fields = fields();
         let cluster = Cluster::create(test, "fields", spec_of(&fields, Stage::Set)).await?;
         shows(&cluster, &fields, Stage::Set).await?;
@@ -118,6 +129,7 @@ async fn prove(cluster: &Cluster<'_>, fields: &[&Field], stage: Stage) -> Result
         match proof {
             Proof::Pod(pointer, _) => pods_have(cluster, pointer, proof.value(stage)).await?,
             Proof::ReadService(_) => read_service_is(cluster, proof.value(stage) == Some(json!(true))).await?,
+            Proof::Annotation(object, key, _) => annotation_is(cluster, object, key, proof.value(stage)).await?,
             Proof::Parameter(..) => {}
         }
     }
@@ -144,4 +156,22 @@ async fn read_service_is(cluster: &Cluster<'_>, wanted: bool) -> Result<()> {
     let what = format!("the read Service to be there: {wanted}");
     let judge = |service: Option<&Service>| Verdict::when(service.is_some() == wanted, || format!("it is {}", !wanted));
     cluster.test.wait_for_object(&name, &what, e2e::PATIENCE, judge).await
+}
+
+async fn annotation_is(
+    cluster: &Cluster<'_>,
+    [kind, name]: &[&str; 2],
+    key: &str,
+    wanted: Option<Value>,
+) -> Result<()> {
+    let what = format!("{kind} {name} to have {wanted:?} as {key}");
+    cluster
+        .test
+        .wait_for(&what, e2e::PATIENCE, async || {
+            let object = cluster.test.kubectl(&["get", kind, name, "-o", "json"]).await?.success()?;
+            let object: Value = serde_json::from_str(&object)?;
+            let found = object["metadata"]["annotations"].get(key).cloned();
+            Ok(Verdict::when(found == wanted, || format!("it has {found:?}")))
+        })
+        .await
 }

@@ -26,6 +26,8 @@ pub enum Proof {
     /// A place in the pod; null means that nothing is there.
     Pod(&'static str, Value),
     ReadService(Value),
+    /// An annotation of an object: its kind and name, and the values.
+    Annotation([&'static str; 2], &'static str, Value),
 }
 
 impl Proof {
@@ -39,7 +41,9 @@ impl Proof {
     }
 
     pub fn value(&self, stage: Stage) -> Option<Value> {
-        let (Proof::Pod(_, values) | Proof::ReadService(values)) = self else { return None };
+        let (Proof::Pod(_, values) | Proof::ReadService(values) | Proof::Annotation(_, _, values)) = self else {
+            return None;
+        };
         values.get(stage as usize).filter(|value| !value.is_null()).cloned()
     }
 }
@@ -109,12 +113,19 @@ fn scheduling() -> Vec<Field> {
             [json!("e2e-fields-low"), json!("e2e-fields-high")],
             vec![Proof::Pod("/spec/priorityClassName", json!(["e2e-fields-low", "e2e-fields-high", null]))],
         ),
+        restarting(
+            "runtimeClassName",
+            [json!("e2e-fields-one"), json!("e2e-fields-two")],
+            vec![Proof::Pod("/spec/runtimeClassName", json!(["e2e-fields-one", "e2e-fields-two", null]))],
+        ),
     ]
 }
 
 fn images_and_resources() -> Vec<Field> {
     let memory = |limit: &str| json!({"requests": {"cpu": "5m", "memory": "16Mi"}, "limits": {"memory": limit}});
     let image = |tag: &str| json!({"name": IMAGE, "tag": tag, "imagePullSecrets": [{"name": "registry"}]});
+    let sidecar = |limit: &str| json!({"limits": {"memory": limit}});
+    let env = |zone: &str| json!([{"name": "TZ", "value": zone}, {"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}]);
     let exporter = |limit: &str| json!({"enabled": true, "resources": {"limits": {"memory": limit}}});
     vec![
         restarting(
@@ -123,6 +134,22 @@ fn images_and_resources() -> Vec<Field> {
             vec![
                 Proof::Pod("/spec/containers/0/resources/limits/memory", json!(["128Mi", "256Mi", null])),
                 Proof::Parameter("maxmemory", ["67108864", "201326592", "0"]),
+            ],
+        ),
+        restarting(
+            "sidecarResources",
+            [sidecar("48Mi"), sidecar("64Mi")],
+            vec![Proof::Pod("/spec/initContainers/0/resources/limits/memory", json!(["48Mi", "64Mi", "32Mi"]))],
+        ),
+        restarting(
+            "env",
+            [env("UTC"), env("Europe/Berlin")],
+            vec![
+                Proof::Pod("/spec/containers/0/env/0/value", json!(["UTC", "Europe/Berlin", null])),
+                Proof::Pod(
+                    "/spec/containers/0/env/1/valueFrom/fieldRef/fieldPath",
+                    json!(["spec.nodeName", "spec.nodeName", null]),
+                ),
             ],
         ),
         restarting(
@@ -167,7 +194,15 @@ fn marks_and_counts() -> Vec<Field> {
             [json!({"enabled": true}), json!({"enabled": false})],
             vec![Proof::ReadService(json!([true, false, false]))],
         ),
+        annotated("service", ["service", "fields"]),
+        annotated("serviceAccount", ["serviceaccount", "fields-valkey"]),
     ]
+}
+
+fn annotated(field: &'static str, object: [&'static str; 2]) -> Field {
+    let annotations = |value: &str| json!({"annotations": {"e2e.example/note": value}});
+    let proof = Proof::Annotation(object, "e2e.example/note", json!(["red", "blue", null]));
+    live(field, [annotations("red"), annotations("blue")], vec![proof])
 }
 
 fn persistence() -> Vec<Field> {

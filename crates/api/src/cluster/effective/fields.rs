@@ -3,8 +3,8 @@
 use super::built_in;
 use super::resolver::Resolver;
 use super::spec::{
-    AppendOnlyFile, Backup, DatabaseSnapshots, EffectiveSpec, Exporter, Image, OperatorMtls, ReadService, Replication,
-    Resources, SecurityContext, ServiceMonitor, Storage,
+    AppendOnlyFile, Backup, ClientService, DatabaseSnapshots, EffectiveSpec, Exporter, Image, OperatorMtls,
+    PodServiceAccount, ReadService, Replication, Resources, SecurityContext, ServiceMonitor, Storage,
 };
 use crate::cluster::{self, ValkeyClusterSpec};
 use k8s_openapi::api::core::v1::LocalObjectReference;
@@ -23,16 +23,24 @@ pub fn resolve(from: &mut Resolver<'_>) -> EffectiveSpec {
         topology_spread_constraints: from
             .find("topologySpreadConstraints", |spec| spec.topology_spread_constraints.as_ref()),
         priority_class_name: from.find("priorityClassName", |spec| spec.priority_class_name.as_ref()),
+        runtime_class_name: from.find("runtimeClassName", |spec| spec.runtime_class_name.as_ref()),
         resources: resources(from, "resources", |spec| spec.resources.as_ref()),
+        env: from.find("env", |spec| spec.env.as_ref()).unwrap_or_default(),
         labels: from.map("labels", |spec| spec.labels.as_ref()),
         annotations: from.map("annotations", |spec| spec.annotations.as_ref()),
         security_context: security_context(from),
         pvc: storage(from),
         backup: Backup { database: database(from), aof: append_only_file(from) },
         sidecar_image: sidecar_image(from),
+        sidecar_resources: resources(from, "sidecarResources", |spec| spec.sidecar_resources.as_ref()),
         exporter: exporter(from),
-        read_service: ReadService {
-            enabled: from.value("readService.enabled", |spec| spec.read_service.as_ref()?.enabled.as_ref(), false),
+        service: ClientService {
+            annotations: from.map("service.annotations", |spec| spec.service.as_ref()?.annotations.as_ref()),
+        },
+        read_service: read_service(from),
+        service_account: PodServiceAccount {
+            annotations: from
+                .map("serviceAccount.annotations", |spec| spec.service_account.as_ref()?.annotations.as_ref()),
         },
         replication: replication(from, replicas_per_master),
         config: from.map("config", |spec| spec.config.as_ref()),
@@ -165,6 +173,16 @@ fn service_monitor(from: &mut Resolver<'_>) -> ServiceMonitor {
             built_in::SCRAPE_INTERVAL,
         ),
         labels: from.map("exporter.serviceMonitor.labels", |spec| of(spec)?.labels.as_ref()),
+    }
+}
+
+fn read_service(from: &mut Resolver<'_>) -> ReadService {
+    fn of(spec: &ValkeyClusterSpec) -> Option<&cluster::ReadService> {
+        spec.read_service.as_ref()
+    }
+    ReadService {
+        enabled: from.value("readService.enabled", |spec| of(spec)?.enabled.as_ref(), false),
+        annotations: from.map("readService.annotations", |spec| of(spec)?.annotations.as_ref()),
     }
 }
 

@@ -8,8 +8,8 @@ mod resolver;
 mod spec;
 
 pub use spec::{
-    AppendOnlyFile, Backup, DatabaseSnapshots, EffectiveSpec, Exporter, Image, OperatorMtls, ReadService, Replication,
-    Resources, SecurityContext, ServiceMonitor, Storage,
+    AppendOnlyFile, Backup, ClientService, DatabaseSnapshots, EffectiveSpec, Exporter, Image, OperatorMtls,
+    PodServiceAccount, ReadService, Replication, Resources, SecurityContext, ServiceMonitor, Storage,
 };
 
 use super::spec::ValkeyClusterSpec;

@@ -2,7 +2,7 @@
 
 use crate::cluster::AppendFsync;
 use k8s_openapi::api::core::v1::{
-    LocalObjectReference, NodeAffinity, PodAffinity, PodAntiAffinity, Toleration, TopologySpreadConstraint,
+    EnvVar, LocalObjectReference, NodeAffinity, PodAffinity, PodAntiAffinity, Toleration, TopologySpreadConstraint,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde::Serialize;
@@ -20,15 +20,20 @@ pub struct EffectiveSpec {
     pub tolerations: Vec<Toleration>,
     pub topology_spread_constraints: Option<Vec<TopologySpreadConstraint>>,
     pub priority_class_name: Option<String>,
+    pub runtime_class_name: Option<String>,
     pub resources: Resources,
+    pub env: Vec<EnvVar>,
     pub labels: BTreeMap<String, String>,
     pub annotations: BTreeMap<String, String>,
     pub security_context: SecurityContext,
     pub pvc: Option<Storage>,
     pub backup: Backup,
     pub sidecar_image: Option<Image>,
+    pub sidecar_resources: Resources,
     pub exporter: Exporter,
+    pub service: ClientService,
     pub read_service: ReadService,
+    pub service_account: PodServiceAccount,
     pub replication: Replication,
     pub config: BTreeMap<String, String>,
     pub operator_mtls: OperatorMtls,
@@ -111,8 +116,21 @@ pub struct ServiceMonitor {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
+pub struct ClientService {
+    pub annotations: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ReadService {
     pub enabled: bool,
+    pub annotations: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodServiceAccount {
+    pub annotations: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
