@@ -3,6 +3,7 @@
 pub mod arguments;
 pub mod client;
 mod cluster;
+mod cluster_metrics;
 mod commands;
 #[cfg(test)]
 mod fake_api;

@@ -1,13 +1,15 @@
 //! What the operator counts about itself, in the Prometheus text format. Shared by all parts; served by `serve`.
 
+use crate::cluster_metrics::{ClusterFacts, ClusterMetrics};
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
-use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
 
 /// Seconds, asked for anew whenever somebody looks.
 type Reading = Box<dyn Fn() -> f64 + Send + Sync>;
@@ -33,6 +35,12 @@ pub struct Refused {
     pub reason: &'static str,
 }
 
+/// One of the operator's own certificates.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct Certificate {
+    pub certificate: &'static str,
+}
+
 /// Empty for all namespaces.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct Scoped {
@@ -48,6 +56,8 @@ pub struct Metrics {
     pub watch_errors: Family<Watched, Counter>,
     pub clusters: Family<Scoped, Gauge>,
     pub leader: Gauge,
+    pub certificates: Family<Certificate, Gauge>,
+    of_clusters: Arc<ClusterMetrics>,
     pub line_connections: Gauge,
     pub line_streams: Gauge,
     pub line_refusals: Family<Refused, Counter>,
@@ -74,6 +84,8 @@ impl Metrics {
             watch_errors: Family::default(),
             clusters: Family::default(),
             leader: Gauge::default(),
+            certificates: Family::default(),
+            of_clusters: Arc::default(),
             line_connections: Gauge::default(),
             line_streams: Gauge::default(),
             line_refusals: Family::default(),
@@ -97,6 +109,22 @@ impl Metrics {
         registry.register("watch_errors", "Interrupted watches, by kind", self.watch_errors.clone());
         registry.register("clusters", "ValkeyClusters, by watched namespace", self.clusters.clone());
         registry.register("leader", "1 while this process holds the Lease", self.leader.clone());
+        let version = vec![("version", env!("CARGO_PKG_VERSION"))];
+        registry.register("build", "Always 1; which version of the operator this is", Info::new(version));
+        let certificates = "When the operator's own certificates end: the root and its intermediate (the leader's), and the leaf it presents";
+        registry.register("certificate_expiration_timestamp_seconds", certificates, self.certificates.clone());
+        registry.register_collector(Box::new(self.of_clusters.clone()));
+    }
+
+    /// The clusters of one scope, asked for whenever somebody looks while this process leads.
+    pub fn watch_clusters(&self, facts: impl Fn() -> Vec<ClusterFacts> + Send + Sync + 'static) {
+        let leader = self.leader.clone();
+        self.of_clusters.add(move || if leader.get() == 1 { facts() } else { Vec::new() });
+    }
+
+    /// When one of the operator's own certificates ends.
+    pub fn certificate_ends(&self, certificate: &'static str, at: jiff::Timestamp) {
+        self.certificates.get_or_create(&Certificate { certificate }).set(at.as_second());
     }
 
     fn register_line(&mut self) {
@@ -147,26 +175,5 @@ impl Default for Metrics {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_age_of_the_oldest_heartbeat_is_that_of_the_moment_one_looks() {
-        let (metrics, seconds) = (Metrics::new(), std::sync::atomic::AtomicU8::new(7));
-        let shown = |metrics: &Metrics, value: &str| {
-            metrics.print().contains(&format!("valkey_operator_oldest_heartbeat_seconds {value}\n"))
-        };
-        assert!(shown(&metrics, "0.0"), "{}", metrics.print());
-        metrics.watch_silence(move || seconds.fetch_add(1, std::sync::atomic::Ordering::Relaxed).into());
-        assert!(shown(&metrics, "7.0") && shown(&metrics, "8.0"), "{}", metrics.print());
-    }
-
-    #[test]
-    fn writes_are_counted_by_verb_and_kind() {
-        let metrics = Metrics::new();
-        metrics.write("apply", "Service");
-        metrics.write("apply", "Service");
-        let page = metrics.print();
-        assert!(page.contains("valkey_operator_writes_total{verb=\"apply\",kind=\"Service\"} 2"), "{page}");
-    }
-}
+#[path = "metrics_tests.rs"]
+mod tests;

@@ -37,9 +37,29 @@ async fn moved(test: &Test, cluster: &Cluster<'_>) -> Result<()> {
     let follower = operator_pods(test).await?.into_iter().find(|pod| *pod != next).context("there is a second pod")?;
     let streams = metric(test, &next, "leader ").await?;
     ensure!(streams == 1.0, "{next} does not lead");
+    tells_of_the_cluster(test, &next, &follower).await?;
     test.wait_for("the other replica to have no sidecar", PATIENCE, async || {
         let open = metric(test, &follower, "line_connections ").await.unwrap_or(1.0);
         Ok(Verdict::when(open == 0.0, || format!("{open} connections to {follower}")))
     })
     .await
+}
+
+/// The leader does, the other replica says nothing of any cluster, and both say which version they are.
+async fn tells_of_the_cluster(test: &Test, leader: &str, follower: &str) -> Result<()> {
+    let labels = format!("namespace=\"{}\",name=\"poc\"", test.namespace);
+    let connected = format!("cluster_condition{{{labels},type=\"SidecarsConnected\",status=\"True\"}}");
+    let leaf = format!("cluster_certificate_expiration_timestamp_seconds{{{labels},certificate=\"leaf\"}}");
+    test.wait_for("the leader to tell of the cluster and of certificates", PATIENCE, async || {
+        let (is, ends) = (metric(test, leader, &connected).await?, metric(test, leader, &leaf).await?);
+        let root = metric(test, leader, "certificate_expiration_timestamp_seconds{certificate=\"root\"}").await?;
+        Ok(Verdict::when(is == 1.0 && root > ends && ends > 0.0, || format!("{is}, root {root}, leaf {ends}")))
+    })
+    .await?;
+    let told = metric(test, follower, "cluster_condition").await?;
+    ensure!(told == 0.0, "{follower} does not lead and tells of clusters");
+    for pod in [leader, follower] {
+        ensure!(metric(test, pod, "build_info").await? == 1.0, "{pod} does not say its version");
+    }
+    Ok(())
 }

@@ -1,6 +1,7 @@
 //! The kind ValkeyCluster: what is seen of one, what is planned for it, and its nodes' commands. Commands are sent at once; whatever
 //! asks the API server goes on in the background, so that a slow API server holds up no failover.
 
+mod facts;
 mod lookups;
 mod memory;
 mod next_pass;
@@ -186,6 +187,12 @@ impl Kind for ClusterKind {
     }
 
     fn start(&self, scope: &Scope, clusters: Store<Guarded<ValkeyCluster>>) {
+        let (identities, objects) = (self.identities.clone(), clusters.clone());
+        scope.metrics.watch_clusters(move || {
+            let state = objects.state();
+            let readable = state.iter().filter_map(|cluster| cluster.0.as_ref().ok());
+            readable.map(|cluster| facts::facts(cluster, identities.expirations(cluster))).collect()
+        });
         let (namespace, cache, queues) = (scope.namespace.clone(), scope.cache.clone(), scope.queues.clone());
         self.line.scopes.add(WatchedScope { namespace, cache, clusters, queues });
     }

@@ -129,6 +129,15 @@ impl Identities {
         self.memories.remember(cluster, uid, Ok(Arc::new(reading)));
     }
 
+    /// When a cluster's certificates end, as they were last read.
+    pub fn expirations(&self, cluster: &ValkeyCluster) -> Vec<(&'static str, Timestamp)> {
+        let (key, uid) = identifiers(cluster);
+        let Some(Ok(reading)) = self.memories.known(&key, &uid) else { return Vec::new() };
+        let intermediate = reading.intermediate.whole().map(|found| ("intermediate", found.lifetime.expires_at));
+        let leaf = reading.leaf.whole().map(|found| ("leaf", found.lifetime.expires_at));
+        intermediate.into_iter().chain(leaf).collect()
+    }
+
     /// The bundle or the binding of a cluster was seen. True if that is news.
     pub fn noticed(&self, cluster: &ObjectKey, name: &str, version: Option<&str>) -> bool {
         self.memories.noticed(cluster, name, version)

@@ -133,6 +133,9 @@ impl LeafRenewal {
             Err(why) => Err(Error::Read(why)),
         };
         self.leaf.renew(now)?;
+        if let Some(at) = self.leaf.ends() {
+            self.metrics.certificate_ends("leaf", at);
+        }
         outcome
     }
 

@@ -46,6 +46,11 @@ impl OwnLeaf {
         self.held.is_some()
     }
 
+    /// When the leaf that is shown ends.
+    pub fn ends(&self) -> Option<Timestamp> {
+        self.held.as_ref().map(|held| held.lifetime.expires_at)
+    }
+
     /// Makes a leaf if the stored intermediate or roots are others than before.
     pub fn take(&mut self, stored: &Contents, now: Timestamp) -> Result<(), Unusable> {
         let trusted = Bundle::from_pem(stored.get(ROOTS)).map_err(Unusable::because)?;

@@ -78,6 +78,7 @@ impl Identities {
         let (reading, plan, parties) = self.take_steps(&authority, scopes, now).await?;
         self.store_again(&reading).await?;
         self.put_in_force(&reading);
+        self.show_expirations(&reading);
         let outcome = self.ensure_own_intermediate(&reading, &parties, now).await;
         self.publish_root(&authority, &reading, &plan, outcome.as_ref().err(), now).await?;
         self.forget_gone_replicas(&authority).await;
@@ -142,6 +143,15 @@ impl Identities {
             self.write_named(&reading.secret, root).await?;
         }
         Ok(())
+    }
+
+    fn show_expirations(&self, reading: &RootReading) {
+        if let Some(root) = &reading.signing {
+            self.metrics.certificate_ends("root", root.authority.not_after());
+        }
+        if let Some(own) = reading.own.whole() {
+            self.metrics.certificate_ends("intermediate", own.lifetime.expires_at);
+        }
     }
 
     /// Before anything is done: whatever may come of that, what is below the stored root goes on being renewed.
