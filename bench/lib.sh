@@ -29,5 +29,14 @@ resident() { # program
 }
 
 row() { # what, program, limit in MiB
-  resident "$2" | sort -n | tail -n 1 | awk -v what="$1" -v limit="$3" '{ printf "%-58s %6.1f MiB   limit %s MiB\n", what, $1 / 1024, limit }'
+  resident "$2" | sort -n | tail -n 1 | print_row "$1" "$3"
+}
+
+# Of several processes the one that holds least.
+least_row() { # what, program, limit in MiB
+  resident "$2" | sort -n | head -n 1 | print_row "$1" "$3"
+}
+
+print_row() { # what, limit in MiB; KiB on the input
+  awk -v what="$1" -v limit="$2" '{ printf "%-58s %6.1f MiB   limit %s MiB\n", what, $1 / 1024, limit }'
 }

@@ -45,12 +45,16 @@ pub async fn require(test: &Test) -> Result<()> {
 #[must_use = "the operator is started again as soon as the guard is dropped"]
 pub struct StoppedOperator<'a> {
     test: &'a Test,
+    /// How many there were.
+    replicas: u8,
 }
 
 impl<'a> StoppedOperator<'a> {
     pub async fn stop(test: &'a Test) -> Result<Self> {
         require(test).await?;
-        let guard = Self { test };
+        let deployment = Api::<Deployment>::namespaced(test.client(), &namespace()).get(NAME).await?;
+        let replicas = deployment.spec.and_then(|spec| spec.replicas).and_then(|count| u8::try_from(count).ok());
+        let guard = Self { test, replicas: replicas.unwrap_or_default().max(1) };
         guard.scale(0)?;
         let what = "the operator's pods to be gone";
         let pods = Api::<Pod>::namespaced(test.client(), &namespace());
@@ -63,10 +67,10 @@ impl<'a> StoppedOperator<'a> {
 
     /// Starts it again and waits until it is ready.
     pub async fn start(self) -> Result<()> {
-        self.scale(1)?;
+        self.scale(self.replicas)?;
         let pods = Api::<Pod>::namespaced(self.test.client(), &namespace());
         let what = "the operator to be Ready again";
-        crate::wait_for_list(pods, SELECTOR, what, PATIENCE, ready::pods_ready(1)).await?;
+        crate::wait_for_list(pods, SELECTOR, what, PATIENCE, ready::pods_ready(usize::from(self.replicas))).await?;
         Ok(())
     }
 
@@ -81,7 +85,7 @@ impl<'a> StoppedOperator<'a> {
 
 impl Drop for StoppedOperator<'_> {
     fn drop(&mut self) {
-        if let Err(error) = self.scale(1) {
+        if let Err(error) = self.scale(self.replicas) {
             eprintln!("could not start the operator again, use e2e/install-operator: {error:#}");
         }
     }

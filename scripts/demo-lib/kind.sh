@@ -74,7 +74,7 @@ load_images() {
 install_operator() {
   local revision
   revision=$(sha256sum <"$files/images" | cut -c1-12)
-  E2E_EXTERNAL=1 e2e/install-operator --set "podAnnotations.e2e\.valkey\.io/images=$revision"
+  E2E_EXTERNAL=1 OPERATOR_REPLICAS="" e2e/install-operator --set "podAnnotations.e2e\.valkey\.io/images=$revision"
 }
 
 write_kubeconfig() {

@@ -114,7 +114,7 @@ provide() {
   await_step "operator and sidecar"
   "$TESTBED_BIN" kubeconfig >/dev/null 2>&1 || began=yes
   run_step "start of three nodes" start_testbed
-  run_step "images and Helm chart" e2e/install-operator
+  run_step "images and Helm chart" env OPERATOR_REPLICAS= e2e/install-operator
   export KUBECONFIG=$state/kubeconfig
   PATH=$state/bin:$PATH
 }
