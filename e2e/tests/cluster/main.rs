@@ -19,4 +19,5 @@ mod production;
 mod quota;
 mod service_monitor;
 mod storage;
+mod three_managers;
 mod trouble;
