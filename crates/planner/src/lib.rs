@@ -19,6 +19,7 @@ mod plan;
 mod pod_facts;
 mod pod_status;
 mod pods;
+mod references;
 mod report;
 mod returning;
 pub mod safety;
@@ -41,6 +42,7 @@ pub use observation::{CreationFailure, Identity, Observation, Observed, WriteFai
 pub use plan::{Plan, plan, validate};
 pub use pod_facts::{ContainerFacts, PodFacts};
 pub use pods::{asked_for, missing};
+pub use references::{Reference, ReferenceKey, References};
 pub use report::{Asked, Report, Trouble};
 pub use sidecars::{LineFacts, Sidecar, SidecarState};
 pub use status::{status, whole_second};

@@ -8,6 +8,7 @@ use crate::json;
 use crate::nodes::NodeObservation;
 use crate::ownership::{Ownership, ownership};
 use crate::pod_facts::PodFacts;
+use crate::references::References;
 use crate::sidecars::LineFacts;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -45,6 +46,8 @@ pub struct Observation {
     pub pods_altered_on_arrival: BTreeMap<String, Value>,
     /// Those of the sidecars.
     pub certificates: Certificates,
+    /// What the spec refers to.
+    pub references: References,
     pub writes: WriteOutcome,
 }
 

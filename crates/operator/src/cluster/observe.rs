@@ -38,6 +38,7 @@ impl ClusterKind {
         observation.pods_altered_on_arrival = known.state.pods_altered_on_arrival();
         memory.lookups.add_to(&mut observation, cluster);
         observation.certificates = self.identities.observe(cluster, &observation.pods);
+        observation.references = known.references.clone();
         observation.line = line_facts(&observation, &pass);
         observation.nodes = Some(nodes_seen(&observation, cluster, &pass));
         Seen { observation, certificates_quiet: self.identities.quiet(), returning: self.line.roster.returning() }

@@ -2,7 +2,6 @@
 
 use super::act;
 use super::object::{ObjectId, ObjectKey};
-use super::references::{Reference, ReferenceKey};
 use super::scope::Scope;
 use super::state::State;
 use super::watch::Guarded;
@@ -13,10 +12,10 @@ use k8s_openapi::jiff::Timestamp;
 use kube::Resource;
 use kube::api::DynamicObject;
 use kube::runtime::reflector::Store;
-use planner::{Notice, OtherStatus, Step, WriteOutcome};
+use planner::{Notice, OtherStatus, ReferenceKey, References, Step, WriteOutcome};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::fmt::Debug;
 use std::time::Duration;
 
@@ -114,7 +113,7 @@ pub struct Known<'a, S> {
     pub id: &'a ObjectId,
     pub state: &'a State<S>,
     /// What the spec refers to.
-    pub references: &'a BTreeMap<ReferenceKey, Reference>,
+    pub references: &'a References,
     pub scope: &'a Scope,
 }
 

@@ -9,31 +9,14 @@ use futures::StreamExt;
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject};
 use kube::runtime::watcher::{self, Event};
-use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use planner::{Reference, ReferenceKey};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::task::AbortHandle;
 
-/// What a spec names; in the namespace of the object that does.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ReferenceKey {
-    pub api_version: String,
-    pub kind: String,
-    pub plural: String,
-    pub name: String,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub enum Reference {
-    Known(Arc<Value>),
-    Absent,
-    /// Not heard of yet, or not readable: why.
-    Unknown(String),
-}
-
 type Place = (String, ReferenceKey);
 
-pub struct References {
+pub struct WatchedReferences {
     client: Client,
     queues: Queues,
     watched: Arc<Mutex<HashMap<Place, Watched>>>,
@@ -51,13 +34,13 @@ impl Drop for Watched {
     }
 }
 
-impl References {
+impl WatchedReferences {
     pub fn new(client: Client, queues: Queues) -> Self {
         Self { client, queues, watched: Arc::default() }
     }
 
     /// What is known of these now. From here on the object gets a pass whenever one of them changes, and for no others.
-    pub fn follow(&self, user: &ObjectKey, keys: &[ReferenceKey]) -> BTreeMap<ReferenceKey, Reference> {
+    pub fn follow(&self, user: &ObjectKey, keys: &[ReferenceKey]) -> planner::References {
         let mut watched = lock(&self.watched);
         release(&mut watched, user, keys);
         let follow = |key: &ReferenceKey| {

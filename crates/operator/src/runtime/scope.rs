@@ -3,7 +3,7 @@
 use super::cache::Cache;
 use super::controller::{AnyController, AnyKind};
 use super::object::ObjectKey;
-use super::references::References;
+use super::references::WatchedReferences;
 use super::watch;
 use crate::client::Clients;
 use crate::health::{Health, Stage};
@@ -37,7 +37,7 @@ pub struct Scope {
     pub namespace: Option<String>,
     pub cache: Arc<Cache>,
     pub queues: Queues,
-    pub references: References,
+    pub references: WatchedReferences,
     pub metrics: Arc<Metrics>,
     pub resync: Duration,
     health: Arc<Health>,
@@ -73,7 +73,7 @@ impl Scope {
         let ScopeSettings { clients, namespace, metrics, health, resync, kinds } = settings;
         let queues = Queues::default();
         let scope = Self {
-            references: References::new(clients.watches.clone(), queues.clone()),
+            references: WatchedReferences::new(clients.watches.clone(), queues.clone()),
             client: clients.requests,
             watch_client: clients.watches,
             namespace,
