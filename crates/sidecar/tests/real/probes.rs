@@ -228,17 +228,13 @@ fn a_client_that_says_nothing_does_not_hold_up_the_others() {
     drop(silent);
 }
 
-/// The record is compared with every review; as a FIFO it hangs like the volume it is on.
+/// The record is compared before it is written anew; as a FIFO it hangs like the volume it is on.
 #[tokio::test]
 async fn a_volume_that_hangs_holds_up_no_probe() {
     let pod = Pod::settled(ServerVersion::V9_1, &[]);
     let record = pod.data.join("sidecar-record.json");
-    let until = Instant::now() + DEADLINE;
-    while fs::remove_file(&record).is_err() {
-        assert!(Instant::now() < until, "the sidecar writes no record");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    let hanging = hang(&record).await;
+    fs::remove_file(&record).unwrap();
+    let (hanging, ()) = tokio::join!(hang(&record), async { pod.set(&[("hz", "20")]) });
     for path in [STARTUP, LIVENESS] {
         let answer = pod.get(path);
         assert_eq!(answer.status, 200, "{path}: {}", answer.body);
