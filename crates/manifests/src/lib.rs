@@ -7,6 +7,7 @@ mod exporter_container;
 mod live;
 mod metadata;
 mod network_policy;
+mod network_problems;
 mod node_settings;
 mod pod;
 mod probe;
@@ -43,7 +44,7 @@ use kube_core::DynamicObject;
 pub struct Objects {
     pub service_account: ServiceAccount,
     pub config_map: ConfigMap,
-    pub network_policy: NetworkPolicy,
+    pub network_policy: Option<NetworkPolicy>,
     pub disruption_budget: PodDisruptionBudget,
     pub headless_service: Service,
     pub client_service: Service,

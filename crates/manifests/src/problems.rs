@@ -2,6 +2,7 @@
 //! The schema refuses most of it earlier, but sees neither defaults nor what is live, and not objects stored under an older one.
 
 use crate::live::Live;
+use crate::network_problems;
 use crate::validated::{Exporter, Storage, reference};
 use api::cluster::effective::{self, EffectiveSpec, Resources};
 use api::cluster::{LEAST_SIDECAR_MEMORY, is_own_variable};
@@ -43,6 +44,10 @@ impl Problems {
         let version = self.take("spec.valkeyImage.tag", ValkeyVersion::from_tag(&spec.valkey_image.tag))?;
         self.list.extend(config_problems(spec, version));
         Some(version)
+    }
+
+    pub fn network(&mut self, spec: &EffectiveSpec) {
+        self.list.extend(network_problems::problems(&spec.network_policy));
     }
 
     pub fn text(&mut self, spec: &EffectiveSpec) {

@@ -80,6 +80,7 @@ impl ValidatedCluster {
         problems.text(&spec);
         problems.environment(&spec);
         problems.sidecar(&spec);
+        problems.network(&spec);
         let storage = problems.storage(&spec, live);
         let exporter = problems.exporter(&spec);
         problems.resources("spec.resources", &spec.resources);

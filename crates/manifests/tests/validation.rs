@@ -50,6 +50,12 @@ fn rules_across_fields_hold_for_the_spec_with_its_defaults() {
         (json!({"env": [{"name": "POD_IP", "value": "10.0.0.1"}]}), "spec.env[POD_IP]"),
         (json!({"env": [{"name": "NOTE", "value": "a\u{85}b"}]}), "spec.env[NOTE]"),
         (json!({"service": {"annotations": {"note": "a\u{85}b"}}}), "spec.service.annotations[note]"),
+        (json!({"networkPolicy": {"from": [{"podSelector": {}}, {}]}}), "spec.networkPolicy.from[1]"),
+        (
+            json!({"networkPolicy": {"metricsFrom": [{"podSelector": {}, "ipBlock": {"cidr": "10.0.0.0/8"}}]}}),
+            "spec.networkPolicy.metricsFrom[0]",
+        ),
+        (json!({"networkPolicy": {"from": [{"ipBlock": {"cidr": "10.0.0.0"}}]}}), "spec.networkPolicy.from[0]"),
     ];
     for (fields_of_spec, expected) in cases {
         assert_eq!(fields(&problems(spec(&fields_of_spec))), [expected], "{fields_of_spec}");

@@ -29,7 +29,7 @@ pub fn child_manifests(cluster: &ValidatedCluster, shape: &Shape) -> Manifests {
     let mut all = Manifests::new();
     insert(&mut all, ChildKind::ServiceAccount, Some(service_account));
     insert(&mut all, ChildKind::ConfigMap, Some(config_map));
-    insert(&mut all, ChildKind::NetworkPolicy, Some(network_policy));
+    insert(&mut all, ChildKind::NetworkPolicy, network_policy);
     insert(&mut all, ChildKind::PodDisruptionBudget, Some(disruption_budget));
     insert(&mut all, ChildKind::Service, Some(headless_service));
     insert(&mut all, ChildKind::Service, Some(client_service));
@@ -72,6 +72,7 @@ pub fn expected_keys(cluster: &ValkeyCluster) -> Vec<ChildKey> {
     let spec = effective::resolve(Layers::of(&cluster.spec)).spec;
     let exporter = &spec.exporter;
     let optional = [
+        (spec.network_policy.enabled, ChildKey::new(ChildKind::NetworkPolicy, name)),
         (spec.read_service.enabled, ChildKey::new(ChildKind::Service, names::read_service(name))),
         (exporter.enabled && exporter.service_monitor.enabled, ChildKey::new(ChildKind::ServiceMonitor, name)),
     ];
@@ -80,7 +81,6 @@ pub fn expected_keys(cluster: &ValkeyCluster) -> Vec<ChildKey> {
         ChildKey::new(ChildKind::ConfigMap, names::config_map(name)),
         ChildKey::new(ChildKind::Service, names::headless_service(name)),
         ChildKey::new(ChildKind::Service, name),
-        ChildKey::new(ChildKind::NetworkPolicy, name),
         ChildKey::new(ChildKind::PodDisruptionBudget, name),
         ChildKey::new(ChildKind::StatefulSet, name),
     ];

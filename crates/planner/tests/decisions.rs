@@ -111,7 +111,7 @@ fn a_stateful_set_whose_pods_do_not_come_is_nudged_now_and_then() {
 #[test]
 fn everything_that_can_be_wanted_is_looked_for() {
     let full = json!({ "readService": { "enabled": true }, "exporter": { "enabled": true, "serviceMonitor": { "enabled": true } } });
-    for spec in [json!({}), full] {
+    for spec in [json!({}), full, json!({ "networkPolicy": { "enabled": false } })] {
         let validated = validate(&cluster(spec.clone()), &settings(), &empty()).unwrap();
         let expected = expected_keys(&cluster(spec));
         assert!(
@@ -191,6 +191,22 @@ fn only_our_own_unwanted_objects_are_deleted() {
     };
     assert!(put("cluster-uid").steps.contains(&Step::Delete { key: read.clone(), uid: "r".into() }));
     assert!(!touches(&put("other"), &read));
+}
+
+#[test]
+fn a_network_policy_that_is_no_longer_wanted_goes_if_it_is_ours() {
+    let policy = ChildKey::new(ChildKind::NetworkPolicy, "poc");
+    let decided = |enabled: bool, owner: &str| {
+        let owners = json!([{ "kind": "ValkeyCluster", "name": "poc", "uid": owner, "controller": true }]);
+        let live = json!({ "metadata": { "uid": "n", "ownerReferences": owners } });
+        let observation = Observation { children: [(policy.clone(), Observed::Object(live))].into(), ..empty() };
+        decide(json!({ "networkPolicy": { "enabled": enabled } }), &observation)
+    };
+    let delete = Step::Delete { key: policy.clone(), uid: "n".into() };
+    assert!(decided(false, "cluster-uid").steps.contains(&delete));
+    assert!(!touches(&decided(false, "other"), &policy));
+    let kept = decided(true, "cluster-uid");
+    assert!(touches(&kept, &policy) && !kept.steps.contains(&delete));
 }
 
 #[test]

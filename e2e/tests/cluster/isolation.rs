@@ -30,6 +30,56 @@ fn strangers_reach_the_client_port_and_nothing_else() -> Result<()> {
     })
 }
 
+/// Narrowed on a living cluster, which goes on replicating, hands over and starts again through its gate.
+#[test]
+fn a_narrowed_policy_lets_in_whom_it_names_and_the_clusters_own_pods() -> Result<()> {
+    Scenario::named("a-narrowed-policy-lets-in-whom-it-names").run(async |test| {
+        for name in ["client", "stranger"] {
+            test.apply(&workload::echo_pod(name)).await?;
+        }
+        let from = |name: &str| json!([{"podSelector": {"matchLabels": {"app": name}}}]);
+        let fields = json!({"replicasPerMaster": 1, "exporter": {"enabled": true}});
+        let narrow = Cluster::create(test, "narrow", fields).await?;
+        narrow.ready().await?;
+        for name in ["client", "stranger"] {
+            test.wait_for_pod(name).await?;
+        }
+        narrow.edit(json!({"networkPolicy": {"from": from("client"), "metricsFrom": []}})).await?;
+        reaches(&narrow, &[("client", 6379, Way::Open), ("client", 9121, Way::Blocked)]).await?;
+        reaches(&narrow, &[("stranger", 6379, Way::Blocked), ("stranger", 16379, Way::Blocked)]).await?;
+        own_pods_pass(&narrow).await?;
+        narrow.edit(json!({"networkPolicy": {"enabled": false}})).await?;
+        reaches(&narrow, &[("stranger", 6379, Way::Open), ("stranger", 16379, Way::Open)]).await?;
+        let policies = test.kubectl(&["get", "networkpolicies", "-o", "name"]).await?.success()?;
+        assert!(!policies.contains("/narrow"), "{policies}");
+        narrow.edit(json!({"networkPolicy": null})).await?;
+        reaches(&narrow, &[("stranger", 6379, Way::Open), ("stranger", 16379, Way::Blocked)]).await?;
+        narrow.ready().await.map(drop)
+    })
+}
+
+/// A pod that is deleted hands over, its successor asks the others before it starts, and copies from its primary.
+async fn own_pods_pass(narrow: &Cluster<'_>) -> Result<()> {
+    let inside = |port, way| ((narrow.pod(1), "valkey"), port, way);
+    let address = address_of(narrow).await?;
+    for ((pod, container), port, way) in [inside(6379, Way::Open), inside(16379, Way::Open)] {
+        leads(narrow.test, (&pod, container), &address, port, way).await?;
+    }
+    for ordinal in 0..3 {
+        narrow.replace_pods([ordinal]).await?;
+        narrow.ready().await?;
+    }
+    Ok(())
+}
+
+async fn reaches(cluster: &Cluster<'_>, ways: &[(&str, u16, Way)]) -> Result<()> {
+    let address = address_of(cluster).await?;
+    for (pod, port, way) in ways {
+        leads(cluster.test, (pod, "echo"), &address, *port, *way).await?;
+    }
+    Ok(())
+}
+
 async fn address_of(closed: &Cluster<'_>) -> Result<String> {
     let pods = closed.pods().await?;
     let address = pods.first().and_then(|pod| pod.status.as_ref()?.pod_ip.clone());

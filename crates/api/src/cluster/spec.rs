@@ -7,6 +7,7 @@ use super::backup::Backup;
 use super::effective::built_in;
 use super::exporter::Exporter;
 use super::image::{Image, ValkeyImage};
+use super::network_policy::NetworkPolicy;
 use super::replication::Replication;
 use super::resources::Resources;
 use super::rules;
@@ -134,6 +135,9 @@ pub struct ValkeyClusterSpec {
     /// The ServiceAccount of the pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_account: Option<PodServiceAccount>,
+    /// Who may reach the pods over the network. Changing it restarts nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network_policy: Option<NetworkPolicy>,
     /// How primaries and their replicas work together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replication: Option<Replication>,

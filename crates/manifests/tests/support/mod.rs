@@ -90,12 +90,14 @@ pub fn values(objects: Objects) -> Result<Vec<(&'static str, Value)>> {
     let mut values = vec![
         ("ServiceAccount", serde_json::to_value(service_account)?),
         ("ConfigMap", serde_json::to_value(config_map)?),
-        ("NetworkPolicy", serde_json::to_value(network_policy)?),
+    ];
+    values.extend(network_policy.map(serde_json::to_value).transpose()?.map(|value| ("NetworkPolicy", value)));
+    values.extend([
         ("PodDisruptionBudget", serde_json::to_value(disruption_budget)?),
         ("headless Service", serde_json::to_value(headless_service)?),
         ("client Service", serde_json::to_value(client_service)?),
         ("StatefulSet", serde_json::to_value(stateful_set)?),
-    ];
+    ]);
     values.extend(read_service.map(serde_json::to_value).transpose()?.map(|value| ("read Service", value)));
     values.extend(service_monitor.map(serde_json::to_value).transpose()?.map(|value| ("ServiceMonitor", value)));
     Ok(values)

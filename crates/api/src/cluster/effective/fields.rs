@@ -3,8 +3,8 @@
 use super::built_in;
 use super::resolver::Resolver;
 use super::spec::{
-    AppendOnlyFile, Backup, ClientService, DatabaseSnapshots, EffectiveSpec, Exporter, Image, OperatorMtls,
-    PodServiceAccount, ReadService, Replication, Resources, SecurityContext, ServiceMonitor, Storage,
+    AppendOnlyFile, Backup, ClientService, DatabaseSnapshots, EffectiveSpec, Exporter, Image, NetworkPolicy,
+    OperatorMtls, PodServiceAccount, ReadService, Replication, Resources, SecurityContext, ServiceMonitor, Storage,
 };
 use crate::cluster::{self, ValkeyClusterSpec};
 use k8s_openapi::api::core::v1::LocalObjectReference;
@@ -42,6 +42,7 @@ pub fn resolve(from: &mut Resolver<'_>) -> EffectiveSpec {
             annotations: from
                 .map("serviceAccount.annotations", |spec| spec.service_account.as_ref()?.annotations.as_ref()),
         },
+        network_policy: network_policy(from),
         replication: replication(from, replicas_per_master),
         config: from.map("config", |spec| spec.config.as_ref()),
         operator_mtls: operator_mtls(from),
@@ -183,6 +184,17 @@ fn read_service(from: &mut Resolver<'_>) -> ReadService {
     ReadService {
         enabled: from.value("readService.enabled", |spec| of(spec)?.enabled.as_ref(), false),
         annotations: from.map("readService.annotations", |spec| of(spec)?.annotations.as_ref()),
+    }
+}
+
+fn network_policy(from: &mut Resolver<'_>) -> NetworkPolicy {
+    fn of(spec: &ValkeyClusterSpec) -> Option<&cluster::NetworkPolicy> {
+        spec.network_policy.as_ref()
+    }
+    NetworkPolicy {
+        enabled: from.value("networkPolicy.enabled", |spec| of(spec)?.enabled.as_ref(), true),
+        from: from.find("networkPolicy.from", |spec| of(spec)?.from.as_ref()),
+        metrics_from: from.find("networkPolicy.metricsFrom", |spec| of(spec)?.metrics_from.as_ref()),
     }
 }
 

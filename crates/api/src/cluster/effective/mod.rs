@@ -8,8 +8,8 @@ mod resolver;
 mod spec;
 
 pub use spec::{
-    AppendOnlyFile, Backup, ClientService, DatabaseSnapshots, EffectiveSpec, Exporter, Image, OperatorMtls,
-    PodServiceAccount, ReadService, Replication, Resources, SecurityContext, ServiceMonitor, Storage,
+    AppendOnlyFile, Backup, ClientService, DatabaseSnapshots, EffectiveSpec, Exporter, Image, NetworkPolicy,
+    OperatorMtls, PodServiceAccount, ReadService, Replication, Resources, SecurityContext, ServiceMonitor, Storage,
 };
 
 use super::spec::ValkeyClusterSpec;

@@ -4,6 +4,7 @@ use crate::cluster::AppendFsync;
 use k8s_openapi::api::core::v1::{
     EnvVar, LocalObjectReference, NodeAffinity, PodAffinity, PodAntiAffinity, Toleration, TopologySpreadConstraint,
 };
+use k8s_openapi::api::networking::v1::NetworkPolicyPeer;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -34,6 +35,7 @@ pub struct EffectiveSpec {
     pub service: ClientService,
     pub read_service: ReadService,
     pub service_account: PodServiceAccount,
+    pub network_policy: NetworkPolicy,
     pub replication: Replication,
     pub config: BTreeMap<String, String>,
     pub operator_mtls: OperatorMtls,
@@ -131,6 +133,15 @@ pub struct ReadService {
 #[serde(rename_all = "camelCase")]
 pub struct PodServiceAccount {
     pub annotations: BTreeMap<String, String>,
+}
+
+/// What is left out in both lists is everybody; an empty list has nobody in it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NetworkPolicy {
+    pub enabled: bool,
+    pub from: Option<Vec<NetworkPolicyPeer>>,
+    pub metrics_from: Option<Vec<NetworkPolicyPeer>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
