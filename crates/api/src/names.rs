@@ -182,9 +182,20 @@ pub fn labels(cluster: &str) -> BTreeMap<String, String> {
     labels
 }
 
-/// The selector as the scale subresource wants it: `a=b,c=d`.
+/// The selector of all pods in one line: `a=b,c=d`.
 pub fn selector_text(cluster: &str) -> String {
-    selector(cluster).iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",")
+    text_of(&selector(cluster))
+}
+
+/// What the scale subresource selects: as many pods as `masterCount` counts, so that an autoscaler's average is over these.
+pub fn primaries_selector_text(cluster: &str) -> String {
+    let mut selector = selector(cluster);
+    selector.insert(label::ROLE.to_owned(), ROLE_PRIMARY.to_owned());
+    text_of(&selector)
+}
+
+fn text_of(selector: &BTreeMap<String, String>) -> String {
+    selector.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]
@@ -215,5 +226,6 @@ mod tests {
             selector_text("poc"),
             "app.kubernetes.io/component=cluster,app.kubernetes.io/instance=poc,app.kubernetes.io/name=valkey"
         );
+        assert_eq!(primaries_selector_text("poc"), format!("{},valkey.io/role=primary", selector_text("poc")));
     }
 }

@@ -29,8 +29,15 @@ pub fn with_nodes(mut status: ValkeyClusterStatus, report: &Report) -> ValkeyClu
     status.queue = record::queue(&nodes.queue);
     if !report.nodes_returning {
         status.shards = record::shards(&nodes.shards);
+        status.master_count = shards_with_slots(&status);
     }
     status
+}
+
+/// What there is, and not what is asked for: an autoscaler divides by it.
+fn shards_with_slots(status: &ValkeyClusterStatus) -> i32 {
+    let count = status.shards.iter().filter(|shard| !shard.slots.is_empty()).count();
+    i32::try_from(count).unwrap_or(i32::MAX)
 }
 
 /// Why the nodes are not one sound cluster.
@@ -125,7 +132,7 @@ mod tests {
         };
         let nodes = Some(Decision { findings: vec![differing], ..Decision::default() });
         let version = api::valkey_version::ValkeyVersion::from_tag("9.1").unwrap();
-        let asked = Some(Asked { version, master_count: 3, replicas_per_master: 1, pods: 6, exporter: None });
+        let asked = Some(Asked { version, replicas_per_master: 1, pods: 6, exporter: None });
         let report = Report { nodes, asked, ready_pods: 6, ..Report::default() };
         let found = status(&report, &Identity::default(), None, Timestamp::UNIX_EPOCH);
         assert_eq!(found.plan.as_deref(), Some("wait: the cluster is not whole as seen by a-1"));
@@ -154,7 +161,7 @@ mod tests {
         let findings = whole.into_iter().chain([said(FindingKind::ViewsAgree, views)]).collect();
         let nodes = Some(Decision { findings, ..Decision::default() });
         let version = api::valkey_version::ValkeyVersion::from_tag("9.1").unwrap();
-        let asked = Some(Asked { version, master_count: 3, replicas_per_master: 1, pods: 6, exporter: None });
+        let asked = Some(Asked { version, replicas_per_master: 1, pods: 6, exporter: None });
         let report = Report { nodes, asked, ready_pods: 6, ..Report::default() };
         status(&report, &Identity::default(), previous, Timestamp::UNIX_EPOCH)
     }

@@ -8,7 +8,7 @@ use crate::report::{Asked, Report};
 use crate::safety;
 use crate::step::Step;
 use crate::{gifts, identities, manifest, objects, pods, returning, shape, sidecars, storage, troubles};
-use api::cluster::ValkeyCluster;
+use api::cluster::{ValkeyCluster, ValkeyClusterSpec, ownership};
 use api::cluster::effective::{self, EffectiveSpec, Layers};
 use api::conditions::Reason;
 use api::names::{self, port};
@@ -18,6 +18,7 @@ use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::jiff::Timestamp;
 use manifests::{Live, OperatorSettings, Problem, Shape, ValidatedCluster};
 use serde::Deserialize;
+use std::borrow::Cow;
 
 /// What to do now, in this order, and the findings it follows from.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -36,13 +37,29 @@ pub fn validate(
 ) -> Result<ValidatedCluster, Vec<Problem>> {
     let stateful_set = observation.stateful_set().and_then(|object| StatefulSet::deserialize(object).ok());
     let live = stateful_set.as_ref().map(Live::of);
-    let running = live.as_ref().map(Live::running);
-    let effective = effective::resolve(Layers { running: running.as_ref(), ..Layers::of(&cluster.spec) });
+    let running = running(live.as_ref(), observation);
+    let effective = effective::resolve(Layers { running: Some(&running), ..Layers::of(&written(cluster)) });
     let live = live.map(|live| {
         let storage_size = live.storage_size.clone().filter(|size| !may_follow(size, &effective.spec, observation));
         Live { storage_size, ..live }
     });
     ValidatedCluster::parse(&cluster.metadata, effective, settings, live.as_ref())
+}
+
+/// What is left out stays as it is.
+fn running(live: Option<&Live>, observation: &Observation) -> ValkeyClusterSpec {
+    let shards = shape::recorded_shards(observation).and_then(|shards| i32::try_from(shards).ok());
+    ValkeyClusterSpec { master_count: shards, ..live.map(Live::running).unwrap_or_default() }
+}
+
+/// The spec without what nobody wrote: the API server fills in a masterCount, and whoever takes it out of a manifest does not ask for
+/// that number.
+fn written(cluster: &ValkeyCluster) -> Cow<'_, ValkeyClusterSpec> {
+    let may_be_filled_in = cluster.spec.master_count == Some(effective::built_in::MASTER_COUNT);
+    if !may_be_filled_in || ownership::sets_master_count(&cluster.metadata) {
+        return Cow::Borrowed(&cluster.spec);
+    }
+    Cow::Owned(ValkeyClusterSpec { master_count: None, ..cluster.spec.clone() })
 }
 
 /// The template's size follows the spec's upwards, once the claims have.
@@ -219,7 +236,6 @@ fn asked(cluster: &ValidatedCluster, shape: &Shape) -> Asked {
     let endpoint = format!("http://{headless}.{}.svc:{}/metrics", cluster.namespace, port::EXPORTER);
     Asked {
         version: cluster.version,
-        master_count: shape.primaries,
         replicas_per_master: shape.replicas_per_primary,
         pods: shape.pods,
         exporter: cluster.exporter.as_ref().map(|_| endpoint),

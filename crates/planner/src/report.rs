@@ -18,7 +18,6 @@ pub struct Trouble {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
     pub version: ValkeyVersion,
-    pub master_count: u32,
     pub replicas_per_master: u32,
     pub pods: u32,
     pub exporter: Option<String>,

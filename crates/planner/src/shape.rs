@@ -19,7 +19,7 @@ pub struct Held {
 pub fn shape(cluster: &ValidatedCluster, observation: &Observation) -> (Shape, Vec<Held>) {
     let asked = Shape::of_spec(cluster);
     let recorded = observation.nodes.as_ref().map(|nodes| nodes.recorded.as_slice()).unwrap_or_default();
-    let primaries = shards(recorded).unwrap_or(asked.primaries);
+    let primaries = recorded_shards(observation).unwrap_or(asked.primaries);
     let live = observation.stateful_set().map(pods::asked_for);
     let current = live.unwrap_or_default();
     let needed = needed(observation).max(unread_volumes(observation).min(live.unwrap_or(u32::MAX)));
@@ -31,7 +31,12 @@ pub fn shape(cluster: &ValidatedCluster, observation: &Observation) -> (Shape, V
     (shape, held)
 }
 
-/// How many shards there are, by a record that has all of them.
+/// How many shards there are, by what is on record.
+pub fn recorded_shards(observation: &Observation) -> Option<u32> {
+    observation.nodes.as_ref().and_then(|nodes| shards(&nodes.recorded))
+}
+
+/// The same of a record that has all of them.
 fn shards(recorded: &[Shard]) -> Option<u32> {
     let slots = recorded.iter().fold(SlotSet::default(), |all, shard| all.union(&shard.slots));
     u32::try_from(recorded.len()).ok().filter(|count| *count > 0 && slots.is_all())

@@ -30,7 +30,7 @@ pub fn status(
         observed_generation: cluster.generation,
         phase: Some(phase(report, previous)),
         cluster_type: Some("cluster".to_owned()),
-        selector: Some(names::selector_text(&cluster.name)),
+        selector: Some(names::primaries_selector_text(&cluster.name)),
         stateful_set: report.has_stateful_set.then(|| StatefulSetReference { name: cluster.name.clone() }),
         conditions: advance(before, &findings(report, previous), cluster.generation, now),
         plan: plan_text(report, previous),
@@ -47,7 +47,6 @@ pub fn status(
 
 fn fill(status: &mut ValkeyClusterStatus, asked: &Asked) {
     status.version = Some(asked.version.to_string());
-    status.master_count = count(asked.master_count);
     status.replicas_per_master = count(asked.replicas_per_master);
     status.replicas = count(asked.pods);
     status.ready_pods = Some(format!("{}/{}", status.ready_replicas, asked.pods));

@@ -21,7 +21,10 @@ use topology::{NodeId, PodName, PodUid, Role, ShardId, SlotSet, even};
 const NAME: &str = "poc";
 
 fn cluster(masters: usize, replicas: usize) -> ValkeyCluster {
-    let metadata = json!({ "name": NAME, "namespace": "test", "uid": "cluster-uid", "generation": 1 });
+    let managers = json!([{ "manager": "user", "fieldsV1": { "f:spec": { "f:masterCount": {} } } }]);
+    let metadata = json!({
+        "name": NAME, "namespace": "test", "uid": "cluster-uid", "generation": 1, "managedFields": managers,
+    });
     let spec = json!({ "masterCount": masters, "replicasPerMaster": replicas });
     serde_json::from_value(json!({ "metadata": metadata, "spec": spec })).unwrap()
 }
@@ -140,6 +143,34 @@ fn a_lowered_number_of_shards_ends_no_pod_and_is_told() {
     assert_eq!((pods(&plan), applied_size(&plan)), (12, None));
     let told = plan.report.troubles.iter().find(|trouble| trouble.reason == Reason::NotSupportedYet).unwrap();
     assert!(told.message.contains("masterCount is 3") && told.message.contains("6 shards"), "{}", told.message);
+}
+
+/// Taken out of the manifest, or never in it: the API server writes 3 there, and nobody asks for that.
+#[test]
+fn a_number_of_shards_that_nobody_set_is_the_one_there_is() {
+    let nobodys = |masters, observation: &Observation| {
+        let mut cluster = cluster(masters, 1);
+        cluster.metadata.managed_fields = None;
+        let validated = validate(&cluster, &settings(), observation).unwrap();
+        let plan = plan(Ok(&validated), observation, Timestamp::from_second(1_000).unwrap());
+        (validated.master_count, pods(&plan), plan.report.troubles)
+    };
+    assert_eq!(nobodys(3, &formed(6, 1)), (6, 12, Vec::new()));
+    assert_eq!(nobodys(3, &formed(3, 1)), (3, 6, Vec::new()));
+    let new = Observation { nodes: None, pods: Vec::new(), children: [].into(), ..formed(3, 1) };
+    assert_eq!(nobodys(3, &new).1, 6, "the default makes a new cluster");
+}
+
+#[test]
+fn the_status_counts_the_shards_there_are() {
+    let masters = |observation: &Observation| {
+        let plan = planned(5, 1, observation);
+        planner::status(&plan.report, &observation.cluster, None, Timestamp::UNIX_EPOCH).master_count
+    };
+    assert_eq!(masters(&formed(3, 1)), 3, "five are asked for");
+    let new =
+        Observation { nodes: Some(NodeObservation::default()), pods: Vec::new(), children: [].into(), ..formed(3, 1) };
+    assert_eq!(masters(&new), 0);
 }
 
 #[test]

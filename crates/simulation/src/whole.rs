@@ -39,7 +39,10 @@ impl Whole {
         }
         let cluster = json!({
             "apiVersion": "valkey.io/v1alpha1", "kind": "ValkeyCluster", "spec": spec,
-            "metadata": { "name": setup.name, "namespace": NAMESPACE, "uid": CLUSTER_UID, "generation": 1 },
+            "metadata": {
+                "name": setup.name, "namespace": NAMESPACE, "uid": CLUSTER_UID, "generation": 1,
+                "managedFields": [{ "manager": "user", "fieldsV1": { "f:spec": { "f:masterCount": {} } } }],
+            },
         });
         let spec = serde_json::from_value(cluster).map_err(|error| error.to_string())?;
         Ok(Whole {

@@ -54,7 +54,7 @@ fn tells(minimal: &ValkeyCluster) {
     assert_eq!((status.master_count, status.replicas_per_master, status.replicas), (3, 1, 6));
     assert_eq!((status.ready_replicas, status.ready_pods.as_deref()), (6, Some("6/6")));
     assert_eq!(status.version, Some(version_of(minimal)));
-    assert_eq!(status.selector.as_deref(), Some(names::selector_text("minimal").as_str()));
+    assert_eq!(status.selector.as_deref(), Some(names::primaries_selector_text("minimal").as_str()));
     assert_eq!(status.stateful_set.as_ref().map(|reference| reference.name.as_str()), Some("minimal"));
     assert_eq!(status.plan, None);
     assert_eq!(cluster::condition(minimal, "Ready").map(|ready| ready.message.as_str()), Some("6 of 6 pods are ready"));

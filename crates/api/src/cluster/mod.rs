@@ -9,6 +9,7 @@ mod image;
 mod metadata_rules;
 mod network_policy;
 mod node_status;
+pub mod ownership;
 mod readable;
 mod replication;
 mod resources;

@@ -22,7 +22,7 @@ pub struct ValkeyClusterStatus {
     /// The Valkey version the spec asks for, read from the image tag.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Number of shards the pods are made for.
+    /// Shards there are: those that have slots. The scale subresource reports it.
     #[serde(default)]
     pub master_count: i32,
     /// Replicas of each shard the pods are made for.
@@ -40,7 +40,7 @@ pub struct ValkeyClusterStatus {
     /// Sidecars connected to the operator of all pods, for people: "6/6".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sidecars: Option<String>,
-    /// Label selector of the pods, for the scale subresource.
+    /// Label selector of the primaries, for the scale subresource: as many pods as masterCount counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<String>,
     /// The StatefulSet that runs the pods.

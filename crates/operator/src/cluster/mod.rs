@@ -16,12 +16,12 @@ use crate::runtime::{
     watch_through_restores,
 };
 use api::certificates::{ValkeyCertificateBinding, ValkeyCertificateBundle};
-use api::cluster::{ValkeyCluster, ValkeyClusterStatus};
+use api::cluster::{ValkeyCluster, ValkeyClusterStatus, ownership};
 use api::conditions::Reason;
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 use k8s_openapi::NamespaceResourceScope;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ManagedFieldsEntry, ObjectMeta};
 use k8s_openapi::jiff::Timestamp;
 use kube::Resource;
 use kube::api::DynamicObject;
@@ -113,6 +113,11 @@ impl Kind for ClusterKind {
 
     fn observed_generation(status: &ValkeyClusterStatus) -> Option<i64> {
         status.observed_generation
+    }
+
+    /// Enough to tell a masterCount that somebody set from the schema's default.
+    fn managed_fields(metadata: &ObjectMeta) -> Vec<ManagedFieldsEntry> {
+        ownership::kept(metadata)
     }
 
     async fn observe(&self, cluster: &ValkeyCluster, known: &Known<'_, ValkeyClusterStatus>) -> Seen {

@@ -7,7 +7,7 @@ use super::state::State;
 use super::watch::Guarded;
 use futures::stream::BoxStream;
 use k8s_openapi::NamespaceResourceScope;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ManagedFieldsEntry, ObjectMeta};
 use k8s_openapi::jiff::Timestamp;
 use kube::Resource;
 use kube::api::DynamicObject;
@@ -40,6 +40,11 @@ pub trait Kind: Send + Sync + Sized + 'static {
     fn status(object: &Self::Object) -> Option<&Self::Status>;
     fn conditions(status: &Self::Status) -> &[Condition];
     fn observed_generation(status: &Self::Status) -> Option<i64>;
+
+    /// What of `managedFields` is kept: they are large, and mostly nobody reads them.
+    fn managed_fields(_metadata: &ObjectMeta) -> Vec<ManagedFieldsEntry> {
+        Vec::new()
+    }
 
     /// What the spec refers to: watched as long as it does. A change there leads to a pass here.
     fn references(&self, _object: &Self::Object) -> Vec<ReferenceKey> {

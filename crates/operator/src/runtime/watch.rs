@@ -14,11 +14,11 @@ use api::names::{self, MANAGER, label};
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
-use kube::ResourceExt;
 use kube::core::DeserializeGuard;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::watcher::{self, Event};
+use kube::{Resource, ResourceExt};
 use planner::ChildKind;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -55,7 +55,8 @@ fn own<K: Kind>(
 ) -> BoxStream<'static, ObjectKey> {
     let scope = controller.scope.clone();
     let api = resources::scoped::<Guarded<K::Object>>(&scope.watch_client, scope.namespace.as_deref());
-    let events = watch_through_restores(api, watch_config()).modify(|object| object.managed_fields_mut().clear());
+    let events = watch_through_restores(api, watch_config())
+        .modify(|object| *object.managed_fields_mut() = K::managed_fields(object.meta()));
     let mut began = Instant::now();
     let concerned = events.filter_map(move |event| {
         let concerned = match event {
