@@ -48,6 +48,14 @@ names! {
         SlotsCovered,
         /// Every shard has all its replicas, and they have all data.
         ReplicasInSync,
+        /// Everything is served: every slot has a primary that takes writes. One restarting replica is no outage.
+        Available,
+        /// The cluster is not yet as the spec says and will be, or is kept from it by choice. The name is kstatus's, for what reads it.
+        Reconciling,
+        /// The cluster cannot become as the spec says before somebody does something. The name is kstatus's.
+        Stalled,
+        /// No sidecar is older than the operator; the message names those that are, and the way to replace them.
+        SidecarsUpToDate,
     }
 }
 
@@ -108,6 +116,14 @@ names! {
         SidecarsDisconnected,
         /// Sidecars of running pods are not connected because the tokens of their pods are refused.
         SidecarTokensRefused,
+        /// No sidecar is older than the operator.
+        SidecarsCurrent,
+        /// Sidecars are older than the operator.
+        SidecarsOutdated,
+        /// Every slot has a primary that takes writes.
+        Serving,
+        /// A primary answers and takes no writes.
+        WritesRefused,
         /// Every slot is served.
         AllSlotsCovered,
         /// Some slots have no owner.

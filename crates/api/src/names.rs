@@ -32,6 +32,8 @@ pub mod annotation {
     pub const APPLIED_REVISION: &str = "valkey.io/applied-revision";
     /// On a StatefulSet whose pods do not come: when its controller was last made to look again.
     pub const NUDGED_AT: &str = "valkey.io/nudged-at";
+    /// On a ValkeyCluster, by a person: the build of the operator's sidecar that new pods are to have.
+    pub const UPDATE_SIDECARS: &str = "valkey.io/update-sidecars";
     /// On pods and their template: which of their labels and annotations come from the spec.
     pub const POD_METADATA: &str = "valkey.io/pod-metadata";
     /// On the operator's Lease: host:port of the leader's end of the line.

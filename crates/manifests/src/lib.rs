@@ -25,7 +25,7 @@ mod validated;
 mod valkey_container;
 mod volumes;
 
-pub use live::{Live, LiveVolume};
+pub use live::{Live, LiveVolume, build_of};
 pub use metadata::{live_pod_annotations, pod_annotations, pod_labels};
 pub use node_settings::node_settings;
 pub use problems::Problem;

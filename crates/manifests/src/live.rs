@@ -71,6 +71,11 @@ fn valkey_tag(template: &PodTemplateSpec) -> Option<String> {
     (inputs.get(restart::VALKEY_IMAGE) == Some(&restart::image(name, tag))).then(|| tag.to_owned())
 }
 
+/// Which build an image is, whatever its repository: tag, digest, or both.
+pub fn build_of(image: &str) -> &str {
+    split(image).map_or(image, |(_, build)| build)
+}
+
 /// Name and tag. A registry may have a port and a tag a digest, each with a colon of its own.
 fn split(image: &str) -> Option<(&str, &str)> {
     let after_registry = image.rfind('/').map_or(0, |slash| slash + 1);

@@ -1,10 +1,11 @@
 //! A ValkeyCluster that was read once and for all: everything that can be wrong in it is said here. Pure; the operator calls it.
 
-use crate::live::Live;
+use crate::live::{Live, build_of};
 use crate::problems::{Problem, Problems};
 use crate::restart::{self, Inputs};
 use api::cluster::effective::{Effective, EffectiveSpec, Origins, Resources};
 use api::duration::Duration;
+use api::names::annotation::UPDATE_SIDECARS;
 use api::node_settings::LineSettings;
 use api::quantity::Quantity;
 use api::valkey_version::ValkeyVersion;
@@ -30,6 +31,10 @@ pub struct ValidatedCluster {
     pub version: ValkeyVersion,
     pub valkey_image: String,
     pub sidecar_image: String,
+    /// The operator's own, whatever the pods have.
+    pub operators_sidecar_image: String,
+    /// The build of the sidecar that somebody asks for.
+    pub sidecar_update: Option<String>,
     pub image_pull_secrets: Vec<LocalObjectReference>,
     pub master_count: u32,
     pub replicas_per_master: u32,
@@ -93,7 +98,9 @@ impl ValidatedCluster {
         };
         let parameters = crate::node_settings::parameters(&spec);
         let restart_inputs = restart::inputs(&spec, version, settings.line.as_ref());
-        let sidecar_image = sidecar_image(&spec, settings, live, &restart_inputs);
+        let sidecar_update = metadata.annotations.as_ref().and_then(|map| map.get(UPDATE_SIDECARS)).cloned();
+        let kept = live.filter(|_| sidecar_update.as_deref() != Some(build_of(&settings.sidecar_image)));
+        let sidecar_image = sidecar_image(&spec, settings, kept, &restart_inputs);
         Ok(Self {
             name,
             namespace,
@@ -101,6 +108,8 @@ impl ValidatedCluster {
             version,
             valkey_image: reference(&spec.valkey_image.name, &spec.valkey_image.tag),
             sidecar_image,
+            operators_sidecar_image: settings.sidecar_image.clone(),
+            sidecar_update,
             image_pull_secrets: pull_secrets(&spec),
             master_count,
             replicas_per_master,
@@ -122,7 +131,7 @@ impl ValidatedCluster {
 }
 
 /// A newer operator alone must not change the pods: a cluster that names no sidecar image keeps the one it has, until a restart
-/// is due for another reason.
+/// is due for another reason or somebody asks for it.
 fn sidecar_image(spec: &EffectiveSpec, settings: &OperatorSettings, live: Option<&Live>, inputs: &Inputs) -> String {
     if let Some(image) = &spec.sidecar_image {
         return reference(&image.name, &image.tag);

@@ -3,6 +3,7 @@
 
 mod child;
 mod claim_facts;
+mod convergence;
 mod differences;
 mod digest;
 mod gifts;
@@ -24,6 +25,7 @@ mod report;
 mod returning;
 pub mod safety;
 mod shape;
+mod sidecar_updates;
 mod sidecars;
 mod status;
 mod step;

@@ -71,22 +71,27 @@ pub fn of_nodes(type_: ConditionType, report: &Report, previous: Previous<'_>) -
     let before = previous.and_then(|status| condition(status, type_)).filter(|_| report.nodes_returning);
     let kind = match type_ {
         ConditionType::ReplicasInSync => FindingKind::ReplicasInSync,
+        ConditionType::Available => FindingKind::Available,
         _ => FindingKind::SlotsCovered,
     };
     let found = report.nodes.iter().flat_map(|nodes| &nodes.findings).find(|finding| finding.kind == kind);
-    let unheard = || Finding {
-        condition: type_,
-        status: None,
-        reason: Reason::NotHeard,
-        message: "the nodes were not asked".to_owned(),
-    };
     match (before.and_then(|before| same(type_, before)), found) {
         (Some(before), _) => before,
         (None, Some(found)) => {
             Finding { condition: type_, status: found.status, reason: found.reason, message: found.message.clone() }
         }
-        (None, None) => unheard(),
+        (None, None) => unheard(type_),
     }
+}
+
+/// Nobody could look.
+pub fn unheard(condition: ConditionType) -> Finding {
+    Finding { condition, status: None, reason: Reason::NotHeard, message: "the nodes were not asked".to_owned() }
+}
+
+/// What a status said.
+pub fn before(status: &ValkeyClusterStatus, type_: ConditionType) -> Option<Finding> {
+    condition(status, type_).and_then(|condition| same(type_, condition))
 }
 
 /// The finding that a condition was made from.

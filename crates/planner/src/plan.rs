@@ -7,9 +7,11 @@ use crate::observation::{Observation, WriteFailure};
 use crate::report::{Asked, Report};
 use crate::safety;
 use crate::step::Step;
-use crate::{gifts, identities, manifest, objects, pods, returning, shape, sidecars, storage, troubles};
-use api::cluster::{ValkeyCluster, ValkeyClusterSpec, ownership};
+use crate::{
+    gifts, identities, manifest, objects, pods, returning, shape, sidecar_updates, sidecars, storage, troubles,
+};
 use api::cluster::effective::{self, EffectiveSpec, Layers};
+use api::cluster::{ValkeyCluster, ValkeyClusterSpec, ownership};
 use api::conditions::Reason;
 use api::names::{self, port};
 use api::node_settings::NODE_TIMEOUT;
@@ -142,6 +144,7 @@ fn target(cluster: &ValidatedCluster, shape: &Shape) -> Target {
         replicas_per_master: usize::try_from(shape.replicas_per_primary).unwrap_or(usize::MAX),
         persistent: cluster.storage.is_some(),
         node_timeout: NODE_TIMEOUT,
+        min_replicas_to_write: usize::try_from(cluster.spec.replication.min_replicas_to_write).unwrap_or_default(),
     }
 }
 
@@ -221,6 +224,7 @@ fn describe_pods(
     report.missing_pods = pods::missing(observation, shape.pods);
     report.sidecars = sidecars::sidecars(observation, shape.pods, now);
     report.restart = pods::restart_needs(manifests, observation);
+    report.sidecar_update = Some(sidecar_updates::sidecar_update(cluster, observation));
     let found = troubles::troubles(observation, &report.missing_pods, now);
     report.troubles.extend(found);
     report.troubles.extend(sidecars::refused_settings(observation));

@@ -22,6 +22,7 @@ fn what_breaks_a_rule_is_neither_pending_nor_begun() {
         replicas_per_master: 1,
         persistent: true,
         node_timeout: NODE_TIMEOUT,
+        min_replicas_to_write: 0,
     };
     let steps = vec![Step::Command(command), delete];
     assert_eq!(safe(steps, Some(&target), &observation, &mut report, Timestamp::UNIX_EPOCH), []);

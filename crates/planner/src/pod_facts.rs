@@ -25,6 +25,8 @@ pub struct PodFacts {
     /// Why the scheduler finds no node.
     pub unschedulable: Option<String>,
     pub containers: Vec<ContainerFacts>,
+    /// As the pod asks for it.
+    pub sidecar_image: Option<String>,
 }
 
 /// One container of a pod, init containers included.
@@ -60,8 +62,14 @@ impl PodFacts {
             created: metadata.creation_timestamp.as_ref().map_or(0, |time| time.0.as_second()),
             unschedulable: unschedulable(&status),
             containers: containers(&status),
+            sidecar_image: sidecar_image(pod),
         }
     }
+}
+
+fn sidecar_image(pod: &Pod) -> Option<String> {
+    let mut containers = pod.spec.as_ref()?.init_containers.iter().flatten();
+    containers.find(|container| container.name == api::names::container::SIDECAR)?.image.clone()
 }
 
 fn controller(metadata: &ObjectMeta) -> Option<String> {

@@ -7,6 +7,7 @@ use crate::manifest::{Manifests, metadata_keys};
 use crate::observation::Observation;
 use crate::pod_facts::PodFacts;
 use crate::report::Report;
+use crate::sidecar_updates::same_build;
 use crate::status::whole_second;
 use crate::step::Step;
 use api::conditions::Reason;
@@ -21,6 +22,9 @@ use topology::{PodName, Role};
 
 /// Pods that are missing for longer do not come by themselves soon.
 const NUDGE: SignedDuration = SignedDuration::from_secs(15);
+
+/// As the field of the spec that would name it.
+const SIDECAR_IMAGE: &str = "sidecarImage";
 
 /// The user's keys on a pod, as the annotation lists them.
 #[derive(Default, Deserialize)]
@@ -128,12 +132,23 @@ pub fn restart_needs(manifests: &Manifests, observation: &Observation) -> BTreeM
     let template = manifests.get(&key).and_then(|manifest| manifest.pointer("/spec/template/metadata/annotations"));
     let template: BTreeMap<String, String> =
         template.and_then(|annotations| serde_json::from_value(annotations.clone()).ok()).unwrap_or_default();
+    let sidecar = sidecar_image(manifests.get(&key));
     let mut needs = BTreeMap::new();
     for pod in observation.pods.iter().filter(|pod| !pod.terminating) {
-        let fields = manifests::restart::pending(&pod.annotations, &template).unwrap_or_default();
+        let mut fields = manifests::restart::pending(&pod.annotations, &template).unwrap_or_default();
+        // The operator's own image is no field of the spec, and a pod gets another only by being replaced.
+        let other = pod.sidecar_image.as_deref().zip(sidecar).is_some_and(|(has, wants)| !same_build(has, wants));
+        fields.extend(other.then(|| SIDECAR_IMAGE.to_owned()));
         fields.into_iter().for_each(|field| *needs.entry(field).or_default() += 1);
     }
     needs
+}
+
+/// What pods that are made get.
+pub fn sidecar_image(stateful_set: Option<&Value>) -> Option<&str> {
+    let containers = json::items(stateful_set?, "/spec/template/spec/initContainers").iter();
+    let mut sidecars = containers.filter(|it| json::text(it, "/name") == Some(names::container::SIDECAR));
+    json::text(sidecars.next()?, "/image")
 }
 
 /// Ready pods among the ordinals the spec asks for.

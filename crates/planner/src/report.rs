@@ -2,6 +2,7 @@
 
 use crate::identities::CertificateReport;
 use crate::nodes::{Decision, FindingKind};
+use crate::sidecar_updates::SidecarUpdate;
 use crate::sidecars::Sidecar;
 use api::conditions::Reason;
 use api::valkey_version::ValkeyVersion;
@@ -49,6 +50,8 @@ pub struct Report {
     /// Fields that wait for a restart, and how many pods wait for each.
     pub restart: BTreeMap<String, usize>,
     pub certificates: CertificateReport,
+    /// The sidecars beside the operator; None when the spec cannot be read.
+    pub sidecar_update: Option<SidecarUpdate>,
 }
 
 impl Report {

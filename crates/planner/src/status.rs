@@ -1,9 +1,11 @@
 //! The status a report becomes. Pure; the operator's publish step writes it when it differs from what is there.
 
-use crate::node_status::{is_up, of_nodes, orchestrating, still_degraded, unsound, with_nodes};
+use crate::convergence;
+use crate::node_status::{before, is_up, of_nodes, orchestrating, still_degraded, unheard, unsound, with_nodes};
 use crate::observation::Identity;
 use crate::pod_status::{connected, sidecars_connected, with_pods};
 use crate::report::{Asked, Report};
+use crate::sidecar_updates;
 use api::cluster::{ExporterStatus, Phase, StatefulSetReference, ValkeyClusterStatus};
 use api::conditions::{ConditionType, Finding, Reason, advance};
 use api::names;
@@ -31,6 +33,10 @@ pub fn status(
         phase: Some(phase(report, previous)),
         cluster_type: Some("cluster".to_owned()),
         selector: Some(names::primaries_selector_text(&cluster.name)),
+        sidecar_update: report.sidecar_update.as_ref().map_or_else(
+            || previous.and_then(|status| status.sidecar_update.clone()),
+            |update| update.followed.clone(),
+        ),
         stateful_set: report.has_stateful_set.then(|| StatefulSetReference { name: cluster.name.clone() }),
         conditions: advance(before, &findings(report, previous), cluster.generation, now),
         plan: plan_text(report, previous),
@@ -66,12 +72,17 @@ fn findings(report: &Report, previous: Option<&ValkeyClusterStatus>) -> Vec<Find
 fn finding(condition: ConditionType, report: &Report, previous: Option<&ValkeyClusterStatus>) -> Finding {
     let (status, reason, message) = match condition {
         ConditionType::Ready => ready(report, previous),
-        ConditionType::SlotsCovered | ConditionType::ReplicasInSync => return of_nodes(condition, report, previous),
+        ConditionType::SlotsCovered | ConditionType::ReplicasInSync | ConditionType::Available => {
+            return of_nodes(condition, report, previous);
+        }
         ConditionType::Progressing => progressing(report),
         ConditionType::Degraded => degraded(report, previous),
         ConditionType::RestartRequired => restart_required(report),
         ConditionType::Secured => secured(),
         ConditionType::SidecarsConnected => sidecars_connected(report, previous),
+        ConditionType::Reconciling => reconciling(report, previous),
+        ConditionType::SidecarsUpToDate => return sidecars_up_to_date(report, previous),
+        ConditionType::Stalled => convergence::stalled(&degraded(report, previous)),
     };
     Finding { condition, status: Some(status), reason, message: shortened(message) }
 }
@@ -140,6 +151,23 @@ fn restart_required(report: &Report) -> Found {
     }
     let fields = report.restart.keys().cloned().collect::<Vec<_>>().join(", ");
     (true, Reason::RestartPending, format!("these take effect when the pods restart: {fields}"))
+}
+
+fn reconciling(report: &Report, previous: Option<&ValkeyClusterStatus>) -> Found {
+    let stalled = convergence::stalled(&degraded(report, previous));
+    convergence::reconciling(report, &stalled, progressing(report), ready(report, previous))
+}
+
+/// What was known before stands while the spec cannot be read.
+fn sidecars_up_to_date(report: &Report, previous: Option<&ValkeyClusterStatus>) -> Finding {
+    let condition = ConditionType::SidecarsUpToDate;
+    let before = previous.and_then(|status| before(status, condition));
+    match sidecar_updates::up_to_date(report) {
+        Some((status, reason, message)) => {
+            Finding { condition, status: Some(status), reason, message: shortened(message) }
+        }
+        None => before.unwrap_or_else(|| unheard(condition)),
+    }
 }
 
 fn secured() -> Found {

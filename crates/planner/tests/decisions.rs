@@ -272,7 +272,7 @@ fn a_status_is_equal_until_something_changes() {
     assert_eq!(first, second);
     let read_back: ValkeyClusterStatus = serde_json::from_value(serde_json::to_value(&first).unwrap()).unwrap();
     assert_eq!(read_back, first, "what the API server gives back is what was written");
-    assert_eq!(first.conditions.len(), 8);
+    assert_eq!(first.conditions.len(), 12);
     assert_eq!((first.replicas, first.ready_pods.as_deref()), (6, Some("0/6")));
 }
 

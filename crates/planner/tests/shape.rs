@@ -293,6 +293,7 @@ fn a_plan_that_gives_slots_away_before_a_volume_was_read_is_dropped() {
             replicas_per_master: 0,
             persistent: true,
             node_timeout: Duration::from_secs(5),
+            min_replicas_to_write: 0,
         };
         let now = Timestamp::from_second(1_000).unwrap();
         only_safe(vec![Step::Command(give)], Some(&target), &observation, now).1

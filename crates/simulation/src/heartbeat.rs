@@ -45,6 +45,7 @@ pub(crate) fn facts(world: &World, node: &Node) -> NodeFacts {
         node_id: node.id.clone(),
         role: node.role,
         loading: node.syncing_until.is_some(),
+        serving: node.syncing_until.is_none(),
         replication_offset: node.offset,
         replication_id: Some(node.position().replication_id),
         primary: node.primary.clone(),

@@ -45,6 +45,7 @@ impl Operator {
             replicas_per_master: setup.replicas,
             persistent: setup.persistent,
             node_timeout: Duration::from_secs(5),
+            min_replicas_to_write: 0,
         };
         Operator {
             cluster: setup.name.to_owned(),

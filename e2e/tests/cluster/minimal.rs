@@ -47,6 +47,10 @@ fn tells(minimal: &ValkeyCluster) {
         ("SidecarsConnected", "True", "AllSidecarsConnected"),
         ("SlotsCovered", "True", "AllSlotsCovered"),
         ("ReplicasInSync", "True", "AllReplicasInSync"),
+        ("Available", "True", "Serving"),
+        ("Reconciling", "False", "UpToDate"),
+        ("Stalled", "False", "AsExpected"),
+        ("SidecarsUpToDate", "True", "SidecarsCurrent"),
     ];
     assert_eq!(conditions, expected);
     assert!(status.conditions.iter().all(|condition| condition.observed_generation == minimal.metadata.generation));

@@ -40,6 +40,9 @@ pub struct ValkeyClusterStatus {
     /// Sidecars connected to the operator of all pods, for people: "6/6".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sidecars: Option<String>,
+    /// The request `valkey.io/update-sidecars`, once it was followed: pods that are made have this build of the sidecar.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sidecar_update: Option<String>,
     /// Label selector of the primaries, for the scale subresource: as many pods as masterCount counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<String>,

@@ -73,6 +73,7 @@ pub fn facts(state: &NodeState, view: Option<&ClusterView>, at: Timestamp) -> Op
         node_id: NodeId::parse(&state.node_id)?,
         role: role(state.role())?,
         loading: state.condition() == Condition::Loading,
+        serving: state.condition() == Condition::Ready,
         replication_offset: state.replication_offset,
         replication_id: Some(state.replication_id.clone()).filter(|id| !id.is_empty()),
         primary: NodeId::parse(&state.primary_node_id),

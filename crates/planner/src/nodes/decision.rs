@@ -61,6 +61,8 @@ pub enum FindingKind {
     ViewsAgree,
     /// Something is wrong that needs a change from outside.
     Degraded,
+    /// Every slot has a primary that takes writes.
+    Available,
 }
 
 /// A transition worth an Event.

@@ -1,5 +1,6 @@
 //! What is true of the cluster now, told from the same model the decision is made on. Pure.
 
+use super::available::available;
 use super::cluster_model::{ClusterModel, Member, Membership};
 use super::decision::{Finding, FindingKind};
 use super::limits::{cut, listed};
@@ -26,7 +27,9 @@ pub(crate) fn findings(model: &ClusterModel, proposals: &[Proposal]) -> Vec<Find
         }
         None => finding(FindingKind::Degraded, Some(false), Reason::AsExpected, "nothing is wrong"),
     };
-    vec![slots_covered(model), replicas_in_sync(model), views_agree(model), degraded]
+    let slots_covered = slots_covered(model);
+    let available = available(model, &slots_covered);
+    vec![slots_covered, replicas_in_sync(model), views_agree(model), degraded, available]
 }
 
 fn finding(kind: FindingKind, status: Option<bool>, reason: Reason, message: &str) -> Finding {

@@ -32,6 +32,7 @@ fn decided(seen: &NodeObservation) -> (Vec<Action>, Vec<(Reason, String)>) {
         replicas_per_master: 1,
         persistent: true,
         node_timeout: Duration::from_secs(5),
+        min_replicas_to_write: 0,
     };
     let model = ClusterModel::new(&target, seen, Timestamp::UNIX_EPOCH);
     (harmless(&model).into_iter().map(|command| command.action).collect(), blocked(&model))

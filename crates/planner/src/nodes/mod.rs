@@ -3,6 +3,7 @@
 
 mod action;
 mod announcement;
+mod available;
 mod candidates;
 mod cluster_model;
 mod decide;

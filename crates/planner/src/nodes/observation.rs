@@ -17,6 +17,8 @@ pub struct Target {
     pub persistent: bool,
     /// Valkey's cluster-node-timeout.
     pub node_timeout: Duration,
+    /// A primary with fewer replicas that follow takes no writes.
+    pub min_replicas_to_write: usize,
 }
 
 impl Target {
@@ -101,6 +103,8 @@ pub struct NodeFacts {
     pub node_id: NodeId,
     pub role: Role,
     pub loading: bool,
+    /// Its sidecar holds it fit for clients, which it is not while its writes are held back or its volume is full.
+    pub serving: bool,
     pub replication_offset: u64,
     /// Replicas that followed the same primary have the same; offsets compare only then.
     pub replication_id: Option<String>,
@@ -119,6 +123,7 @@ impl NodeFacts {
             node_id,
             role: Role::Primary,
             loading: false,
+            serving: true,
             replication_offset: 0,
             replication_id: None,
             primary: None,

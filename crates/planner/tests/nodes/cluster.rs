@@ -107,6 +107,7 @@ impl Cluster {
             replicas_per_master: 1,
             persistent: true,
             node_timeout: Duration::from_secs(5),
+            min_replicas_to_write: 0,
         };
         let seen = NodeObservation {
             pods: (0..NODES).map(pod).collect(),

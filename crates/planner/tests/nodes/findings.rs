@@ -2,7 +2,7 @@
 
 use crate::cluster::{Cluster, ago, finding};
 use api::conditions::Reason;
-use planner::nodes::{Answers, Event, FindingKind, Kind, Orchestration, Stage, Valkey};
+use planner::nodes::{Answers, Event, FindingKind, Kind, NodeFacts, Orchestration, Stage, Valkey};
 
 impl Cluster {
     /// Its sidecar is not on the line; the other nodes hear its Valkey as before.
@@ -60,6 +60,43 @@ fn a_heal_that_ends_while_nodes_are_not_heard_is_not_told_as_healed() {
     let events = Cluster::whole().unheard(3).healing(40).decide().events;
     assert_eq!(reasons(&events), ["HealUnfinished"]);
     assert!(events[0].message.contains("not heard: p-3"), "{}", events[0].message);
+}
+
+fn available(cluster: &Cluster) -> (Option<bool>, Option<Reason>) {
+    let decision = cluster.decide();
+    let (status, reason, _) = finding(&decision, FindingKind::Available);
+    (status, reason)
+}
+
+const SERVING: (Option<bool>, Option<Reason>) = (Some(true), Some(Reason::Serving));
+
+#[test]
+fn a_cluster_is_available_whatever_its_replicas_do() {
+    assert_eq!(available(&Cluster::whole()), SERVING);
+    let restarting = Cluster::whole().down(4, 1);
+    assert_eq!(available(&restarting), SERVING);
+    assert_eq!(replicas_in_sync(&restarting).0, Some(false));
+    let (status, reason) = available(&Cluster::whole().down(1, 1));
+    assert_eq!((status, reason), (Some(false), Some(Reason::PrimaryDown)));
+    assert_eq!(available(&Cluster::whole().unheard(1)), (None, Some(Reason::NotHeard)), "nobody calls it failed");
+}
+
+#[test]
+fn a_primary_that_answers_and_takes_no_writes_is_not_available() {
+    let refused = (Some(false), Some(Reason::WritesRefused));
+    let with = |change: fn(&mut NodeFacts)| {
+        let mut cluster = Cluster::whole();
+        cluster.facts(1, change);
+        available(&cluster)
+    };
+    assert_eq!(with(|facts| facts.serving = false), refused, "its sidecar holds its writes back");
+    assert_eq!(with(|facts| facts.loading = true), refused);
+    assert_eq!(with(|facts| facts.summary.state_ok = false), refused);
+    let mut lonely = Cluster::whole().down(4, 1);
+    lonely.target.min_replicas_to_write = 1;
+    assert_eq!(available(&lonely), refused, "minReplicasToWrite is 1, and its replica is away");
+    let decision = lonely.decide();
+    assert!(finding(&decision, FindingKind::Available).2.contains("p-1"), "{decision:?}");
 }
 
 #[test]

@@ -51,6 +51,7 @@ fn facts(number: u32, role: Role, keys: u64, slots: &SlotSet) -> NodeFacts {
         node_id: NodeId::new(number.to_string()),
         role,
         loading: false,
+        serving: true,
         replication_offset: 5,
         replication_id: Some("history".to_owned()),
         primary: None,
@@ -83,6 +84,7 @@ fn target() -> Target {
         replicas_per_master: 1,
         persistent: true,
         node_timeout: Duration::from_secs(5),
+        min_replicas_to_write: 0,
     }
 }
 

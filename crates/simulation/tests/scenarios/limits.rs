@@ -21,6 +21,7 @@ fn target(masters: usize) -> Target {
         replicas_per_master: 1,
         persistent: true,
         node_timeout: Duration::from_secs(5),
+        min_replicas_to_write: 0,
     }
 }
 
@@ -70,6 +71,7 @@ fn pod(index: usize, formed: bool, shares: &[SlotSet]) -> PodObservation {
         node_id: id(index),
         role: if replica { Role::Replica } else { Role::Primary },
         loading: false,
+        serving: true,
         replication_offset: 1,
         replication_id: Some(format!("{:040x}", index % masters)),
         primary: replica.then(|| id(index - masters)),
