@@ -40,7 +40,14 @@ pub mod annotation {
     pub const LINE_ADDRESS: &str = "valkey.io/line-address";
     /// On the operator's Lease: the leader's term, higher with every process that takes the Lease, also after it was deleted.
     pub const EPOCH: &str = "valkey.io/epoch";
+    /// Reserved for the guard of the objects: one change by the operator, told from those of others. Nobody else writes it.
+    pub const UPDATE_TOKEN: &str = "valkey.io/update-token";
+    /// Reserved for the guard of the objects: only the operator changes or deletes what has it, see docs/adr/0013.
+    pub const LOCKED: &str = "valkey.io/locked";
 }
+
+/// Reserved for objects whose end has to wait for the operator: pods that hand over first, clusters that are tidied up first.
+pub const FINALIZER: &str = "valkey.io/finalizer";
 
 pub mod label {
     pub const NAME: &str = "app.kubernetes.io/name";
@@ -48,6 +55,8 @@ pub mod label {
     pub const COMPONENT: &str = "app.kubernetes.io/component";
     pub const PART_OF: &str = "app.kubernetes.io/part-of";
     pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+    /// On pods: the cluster's name, for affinities that people write by hand. The spec may say otherwise.
+    pub const APP: &str = "app";
     /// `primary` or `replica`, kept current on every pod.
     pub const ROLE: &str = "valkey.io/role";
 }

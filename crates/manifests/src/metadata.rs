@@ -2,7 +2,7 @@
 
 use crate::validated::ValidatedCluster;
 use crate::{node_settings, restart};
-use api::names::{self, annotation, container};
+use api::names::{self, annotation, container, label};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub fn object(cluster: &ValidatedCluster, name: String) -> ObjectMeta {
     ObjectMeta {
         name: Some(name),
         namespace: Some(cluster.namespace.clone()),
-        labels: Some(pod_labels(cluster)),
+        labels: Some(labels(cluster)),
         annotations: Some([belongs_to(cluster)].into()),
         owner_references: Some(vec![owner(cluster)]),
         ..ObjectMeta::default()
@@ -29,8 +29,15 @@ pub fn annotated(cluster: &ValidatedCluster, name: String, annotations: &BTreeMa
     metadata
 }
 
-/// The labels of the pods, which all other objects carry too. They change without a restart: whoever runs the pods keeps them so.
+/// The labels of the pods. They change without a restart: whoever runs the pods keeps them so.
 pub fn pod_labels(cluster: &ValidatedCluster) -> BTreeMap<String, String> {
+    let mut labels = labels(cluster);
+    labels.entry(label::APP.to_owned()).or_insert_with(|| cluster.name.clone());
+    labels
+}
+
+/// The labels that all objects carry.
+fn labels(cluster: &ValidatedCluster) -> BTreeMap<String, String> {
     let mut labels = cluster.spec.labels.clone();
     labels.extend(names::labels(&cluster.name));
     labels

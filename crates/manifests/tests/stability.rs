@@ -139,6 +139,19 @@ fn new_settings_show_on_running_pods_and_not_on_the_template() {
     assert!(!annotations(&built(&after).stateful_set).contains_key(annotation::SETTINGS_REVISION));
 }
 
+/// A selector cannot change, so what selects the pods of existing clusters is all that ever will.
+#[test]
+fn the_label_app_is_on_pods_alone_and_selects_nothing() {
+    let objects = built(&validated(case("minimal").unwrap(), OLD, None).unwrap());
+    let set = objects.stateful_set.spec.unwrap();
+    let pod = set.template.metadata.unwrap().labels.unwrap();
+    assert_eq!(pod["app"], "valkey-poc");
+    assert!(!set.selector.match_labels.unwrap().contains_key("app"));
+    let service = objects.client_service;
+    assert!(!service.spec.unwrap().selector.unwrap().contains_key("app"));
+    assert!(!service.metadata.labels.unwrap().contains_key("app"));
+}
+
 #[test]
 fn pods_from_before_they_had_an_identity_are_behind_in_that_alone() {
     let template = annotations(&built(&validated(case("minimal").unwrap(), OLD, None).unwrap()).stateful_set);

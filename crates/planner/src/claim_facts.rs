@@ -1,5 +1,6 @@
 //! What matters about a PersistentVolumeClaim of a pod. Pure; the cache keeps these instead of whole claims.
 
+use api::names::annotation;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 
 /// The claim for one pod's data.
@@ -13,6 +14,8 @@ pub struct ClaimFacts {
     /// The size asked for, as written there.
     pub requested: String,
     pub storage_class: Option<String>,
+    /// The ValkeyCluster that its annotation names.
+    pub cluster: Option<String>,
     /// Why it has no volume, as far as somebody said so. In no claim itself: observing adds it.
     pub failure: Option<String>,
 }
@@ -34,6 +37,7 @@ impl ClaimFacts {
             created: claim.metadata.creation_timestamp.as_ref().map_or(0, |time| time.0.as_second()),
             requested: requests.get("storage").map(|quantity| quantity.0.clone()).unwrap_or_default(),
             storage_class: spec.storage_class_name,
+            cluster: claim.metadata.annotations.as_ref().and_then(|map| map.get(annotation::CR)).cloned(),
             failure: None,
         }
     }

@@ -31,6 +31,7 @@ mod status;
 mod step;
 mod storage;
 mod troubles;
+mod vain;
 
 pub use ::manifests::Shape;
 pub use child::{ChildKey, ChildKind};

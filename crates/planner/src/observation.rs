@@ -42,8 +42,8 @@ pub struct Observation {
     pub creation_failure: Option<CreationFailure>,
     /// What still differed right after our last apply of the present manifest: somebody changes it on its way in.
     pub altered_on_arrival: BTreeMap<ChildKey, Vec<Difference>>,
-    /// The same of pods, by their UID: the labels and annotations that are never as we set them.
-    pub pods_altered_on_arrival: BTreeMap<String, Value>,
+    /// The same of pods and volume claims, by their UID: the labels and annotations that are never as we set them.
+    pub patches_altered_on_arrival: BTreeMap<String, Value>,
     /// Those of the sidecars.
     pub certificates: Certificates,
     /// What the spec refers to.

@@ -10,7 +10,7 @@ use crate::report::Report;
 use crate::sidecar_updates::same_build;
 use crate::status::whole_second;
 use crate::step::Step;
-use api::conditions::Reason;
+use crate::vain::without_vain;
 use api::names;
 use api::names::annotation::{NUDGED_AT, POD_METADATA};
 use jiff::{SignedDuration, Timestamp};
@@ -42,12 +42,8 @@ pub fn steps(
     let settled = settings_are_written(cluster, manifests, observation);
     let living = observation.pods.iter().filter(|pod| !pod.terminating);
     // A pod that is still starting reads the newest settings when it mounts them, or is told once it runs.
-    let steps = living.filter_map(|pod| patch(pod, cluster, role(pod, report), settled && pod.running));
-    let (vain, steps): (Vec<Step>, Vec<Step>) = steps.partition(|step| is_vain(step, observation));
-    if let Some(Step::PatchPod { pod, metadata, .. }) = vain.first() {
-        report.trouble(Reason::ObjectRefused, vain_text(pod, metadata, vain.len() - 1));
-    }
-    steps
+    let steps = living.filter_map(|pod| patch(pod, cluster, role(pod, report), settled && pod.running)).collect();
+    without_vain(steps, observation, report)
 }
 
 /// A StatefulSet controller that could not make a pod, because of a quota or of an old pod of that name, tries again after a time
@@ -60,23 +56,6 @@ pub fn nudge(observation: &Observation, missing: &[String], now: Timestamp) -> O
     let key = ChildKey::new(ChildKind::StatefulSet, &observation.cluster.name);
     let step = |uid: &str| Step::Nudge { key, uid: uid.to_owned(), at: whole_second(now) };
     json::text(set, "/metadata/uid").filter(|_| now.duration_since(last) >= NUDGE).map(step)
-}
-
-fn vain_text(pod: &str, metadata: &Value, others: usize) -> String {
-    let part = |name: &str| metadata.get(name).and_then(Value::as_object).into_iter().flat_map(Map::keys);
-    let labels = part("labels").map(|key| format!("label {key}"));
-    let names: Vec<String> = labels.chain(part("annotations").map(|key| format!("annotation {key}"))).collect();
-    let others = if others == 0 { String::new() } else { format!(", and the like of {others} more") };
-    format!(
-        "an admission webhook or policy changes pod {pod} at {}{others}: exempt the operator's pods from it",
-        names.join(", ")
-    )
-}
-
-/// It was tried, and somebody undoes it each time.
-fn is_vain(step: &Step, observation: &Observation) -> bool {
-    let Step::PatchPod { uid, metadata, .. } = step else { return false };
-    observation.pods_altered_on_arrival.get(uid) == Some(metadata)
 }
 
 /// What the pod's node does now, if that is known. The first label comes when the node can serve: whenever a pod that is not ready

@@ -49,6 +49,12 @@ pub enum Step {
         kind: &'static str,
         manifest: Value,
     },
+    /// A merge patch of a volume claim's metadata.
+    PatchClaim {
+        claim: String,
+        uid: String,
+        metadata: Value,
+    },
     /// A merge patch of a living pod's metadata.
     PatchPod {
         pod: String,
@@ -101,6 +107,7 @@ impl fmt::Display for Step {
             Step::IssueCertificate { why, .. } => write!(f, "make the certificate of the sidecars: {why}"),
             Step::WriteRoots { .. } => f.write_str("write the trusted roots beside the certificate of the sidecars"),
             Step::ShowCertificate { kind, .. } => write!(f, "apply the {kind}"),
+            Step::PatchClaim { claim, .. } => write!(f, "mark PersistentVolumeClaim {claim} as this cluster's"),
             Step::PatchPod { pod, .. } => write!(f, "update labels and annotations of pod {pod}"),
         }
     }

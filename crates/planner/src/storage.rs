@@ -1,13 +1,15 @@
-//! Volumes that are to grow. Pure; a part of `plan`.
+//! Volumes that are to grow, and the mark on their claims that says whose they are. Pure; a part of `plan`.
 
 use crate::claim_facts::ClaimFacts;
 use crate::observation::Observation;
 use crate::pod_facts::PodFacts;
 use crate::report::Report;
 use crate::step::Step;
-use api::names;
+use crate::vain::without_vain;
+use api::names::{self, annotation};
 use api::quantity::Quantity;
 use manifests::{Shape, ValidatedCluster};
+use serde_json::json;
 
 /// Whether the claim of every pod is seen and asks for at least `size`. Only then may the StatefulSet say so too:
 /// it has to be replaced for it, and a replaced one must not promise what the volumes refuse.
@@ -17,6 +19,25 @@ pub fn all_grown(size: Quantity, pods: &[PodFacts], claims: &[ClaimFacts]) -> bo
 }
 
 pub fn steps(cluster: &ValidatedCluster, shape: &Shape, observation: &Observation, report: &mut Report) -> Vec<Step> {
+    let mut steps = growth(cluster, shape, observation, report);
+    steps.extend(without_vain(marks(observation), observation, report));
+    steps
+}
+
+/// The StatefulSet's template of the claims cannot say it: it cannot be changed where it exists. So claims of every age get it here.
+fn marks(observation: &Observation) -> Vec<Step> {
+    let cluster = &observation.cluster.name;
+    let unmarked = |claim: &&ClaimFacts| claim.cluster.as_ref() != Some(cluster);
+    let ours = observation.stateful_set().map(|_| observation.claims.iter().filter(unmarked));
+    let mark = |claim: &ClaimFacts| Step::PatchClaim {
+        claim: claim.name.clone(),
+        uid: claim.uid.clone(),
+        metadata: json!({ "annotations": { annotation::CR: cluster } }),
+    };
+    ours.into_iter().flatten().map(mark).collect()
+}
+
+fn growth(cluster: &ValidatedCluster, shape: &Shape, observation: &Observation, report: &mut Report) -> Vec<Step> {
     let Some((storage, pvc)) = cluster.storage.as_ref().zip(cluster.spec.pvc.as_ref()) else { return Vec::new() };
     let wanted =
         |claim: &&ClaimFacts| (0..shape.pods).any(|ordinal| names::volume_claim(&cluster.name, ordinal) == claim.name);

@@ -7,8 +7,8 @@ use k8s_openapi::jiff::Timestamp;
 use manifests::OperatorSettings;
 use planner::nodes::{NodeFacts, NodeObservation, PodObservation, Valkey};
 use planner::{
-    ChildKey, ChildKind, Identity, Observation, Observed, Plan, PodFacts, Shape, Step, child_manifests, expected_keys,
-    plan, status, validate,
+    ChildKey, ChildKind, ClaimFacts, Identity, Observation, Observed, Plan, PodFacts, Shape, Step, child_manifests,
+    expected_keys, plan, status, validate,
 };
 use serde_json::{Value, json};
 use topology::NodeId;
@@ -84,17 +84,22 @@ fn nobody_is_advised_to_delete_a_stateful_set_that_runs_pods_of_the_cluster() {
     assert!(!touches(&plan, &key));
 }
 
-/// With a StatefulSet of an age, and none of its pods there.
-fn without_pods(created: &str, nudged: Option<&str>) -> Vec<Step> {
+/// With a StatefulSet of an age.
+fn with_stateful_set(created: &str, annotations: Value) -> Observation {
     let mut observation = empty();
-    let annotations = nudged.map(|at| json!({ "valkey.io/nudged-at": at })).unwrap_or_default();
     let owner = json!([{ "apiVersion": "valkey.io/v1alpha1", "kind": "ValkeyCluster", "name": "poc", "controller": true,
         "uid": observation.cluster.uid }]);
     let set = json!({ "metadata": { "name": "poc", "uid": "set", "generation": 1, "creationTimestamp": created,
         "annotations": annotations, "ownerReferences": owner },
         "spec": { "replicas": 6 }, "status": { "observedGeneration": 1 } });
     observation.children.insert(ChildKey::new(ChildKind::StatefulSet, "poc"), Observed::Object(set));
-    let plan = decide(json!({}), &observation);
+    observation
+}
+
+/// With a StatefulSet of an age, and none of its pods there.
+fn without_pods(created: &str, nudged: Option<&str>) -> Vec<Step> {
+    let annotations = nudged.map(|at| json!({ "valkey.io/nudged-at": at })).unwrap_or_default();
+    let plan = decide(json!({}), &with_stateful_set(created, annotations));
     plan.steps.into_iter().filter(|step| matches!(step, Step::Nudge { .. })).collect()
 }
 
@@ -244,20 +249,59 @@ fn a_habit_of_a_webhook_is_not_fought() {
     assert!(plan.report.troubles[0].message.contains("admission webhook"));
 }
 
+fn patches(plan: &Plan) -> Vec<Value> {
+    let patch = |step: &Step| match step {
+        Step::PatchPod { metadata, .. } | Step::PatchClaim { metadata, .. } => Some(metadata.clone()),
+        _ => None,
+    };
+    plan.steps.iter().filter_map(patch).collect()
+}
+
+/// Affinities that people write by hand select it; pods made by an earlier operator have none.
+#[test]
+fn a_living_pod_gets_the_label_app_and_keeps_the_one_of_the_spec() {
+    let labels = |spec: Value| {
+        let pod = PodFacts { name: "poc-0".into(), uid: "pod".into(), ..PodFacts::default() };
+        let plan = decide(spec, &Observation { pods: vec![pod], ..empty() });
+        patches(&plan)[0]["labels"]["app"].clone()
+    };
+    assert_eq!(labels(json!({})), "poc");
+    assert_eq!(labels(json!({ "labels": { "app": "shop" } })), "shop");
+}
+
+#[test]
+fn claims_of_every_age_are_marked_once_their_stateful_set_is_there() {
+    let claim = |ordinal: usize, cluster: Option<&str>| ClaimFacts {
+        name: format!("data-poc-{ordinal}"),
+        uid: format!("claim-{ordinal}"),
+        cluster: cluster.map(str::to_owned),
+        ..ClaimFacts::default()
+    };
+    let claims = vec![claim(0, None), claim(1, Some("poc")), claim(2, Some("other"))];
+    let mut observation = Observation { claims, ..with_stateful_set("2020-01-01T00:00:00Z", Value::Null) };
+    let plan = decide(json!({}), &observation);
+    let mark = json!({ "annotations": { "valkey.io/cr": "poc" } });
+    assert_eq!(patches(&plan), [mark.clone(), mark.clone()]);
+    let told: Vec<String> = plan.steps.iter().map(ToString::to_string).filter(|step| step.contains("mark")).collect();
+    assert_eq!(told[0], "mark PersistentVolumeClaim data-poc-0 as this cluster's");
+    for uid in ["claim-0", "claim-2"] {
+        observation.patches_altered_on_arrival.insert(uid.to_owned(), mark.clone());
+    }
+    let plan = decide(json!({}), &observation);
+    assert_eq!(patches(&plan), Vec::<Value>::new(), "a webhook takes it off each time");
+    let message = &plan.report.troubles[0].message;
+    assert!(message.contains("PersistentVolumeClaim data-poc-0 at annotation valkey.io/cr, and the like"), "{message}");
+    observation.children.clear();
+    assert_eq!(patches(&decide(json!({}), &observation)), Vec::<Value>::new());
+}
+
 #[test]
 fn labels_that_a_webhook_takes_off_a_pod_are_not_put_on_for_ever() {
     let pod = PodFacts { name: "poc-0".into(), uid: "pod".into(), ..PodFacts::default() };
     let mut observation = Observation { pods: vec![pod], ..empty() };
-    let patches = |plan: &Plan| {
-        let patch = |step: &Step| match step {
-            Step::PatchPod { metadata, .. } => Some(metadata.clone()),
-            _ => None,
-        };
-        plan.steps.iter().filter_map(patch).collect::<Vec<_>>()
-    };
     let wanted = patches(&decide(json!({}), &observation));
     assert_eq!(wanted.len(), 1);
-    observation.pods_altered_on_arrival.insert("pod".into(), wanted[0].clone());
+    observation.patches_altered_on_arrival.insert("pod".into(), wanted[0].clone());
     let plan = decide(json!({}), &observation);
     assert_eq!(patches(&plan), Vec::<Value>::new());
     let told = |text: &str| plan.report.troubles.iter().any(|trouble| trouble.message.contains(text));

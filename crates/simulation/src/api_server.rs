@@ -50,6 +50,7 @@ impl ApiServer {
             // What these change is kept elsewhere, or not at all.
             Step::Command(_)
             | Step::GrowClaim { .. }
+            | Step::PatchClaim { .. }
             | Step::PatchPod { .. }
             | Step::WriteRoots { .. }
             | Step::Nudge { .. } => {}

@@ -150,7 +150,7 @@ impl Kubernetes {
             cluster,
             children: self.api.observed(),
             pods: world.pods.values().map(|pod| pod_facts(pod, world)).collect(),
-            claims: if self.setup.persistent { claims(world) } else { Vec::new() },
+            claims: if self.setup.persistent { claims(world, self.setup.name) } else { Vec::new() },
             creation_failure: self.failure.clone(),
             certificates: self.certificates.observed(),
             ..Observation::default()
@@ -230,7 +230,7 @@ fn pod_facts(pod: &Pod, world: &World) -> PodFacts {
 }
 
 /// Every pod has a claim, and those that are gone left theirs.
-fn claims(world: &World) -> Vec<ClaimFacts> {
+fn claims(world: &World, cluster: &str) -> Vec<ClaimFacts> {
     let mut names: Vec<&String> = world.pods.keys().chain(world.volumes.keys()).collect();
     names.sort();
     names.dedup();
@@ -239,6 +239,7 @@ fn claims(world: &World) -> Vec<ClaimFacts> {
         uid: format!("claim-{name}"),
         bound: true,
         requested: "1Gi".to_owned(),
+        cluster: Some(cluster.to_owned()),
         ..ClaimFacts::default()
     };
     names.iter().map(claim).collect()

@@ -35,7 +35,7 @@ impl ClusterKind {
         let mut observation = from_snapshot(pass.scope.cache.snapshot(&pass.id.key), identity(&cluster.metadata));
         let memory = self.memories.of(pass.id);
         observation.altered_on_arrival = known.state.altered_on_arrival();
-        observation.pods_altered_on_arrival = known.state.pods_altered_on_arrival();
+        observation.patches_altered_on_arrival = known.state.patches_altered_on_arrival();
         memory.lookups.add_to(&mut observation, cluster);
         observation.certificates = self.identities.observe(cluster, &observation.pods);
         observation.references = known.references.clone();

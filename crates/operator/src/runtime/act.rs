@@ -95,7 +95,7 @@ pub async fn act<K: Kind>(
 }
 
 fn concerns_one_pod(step: &Step) -> bool {
-    matches!(step, Step::PatchPod { .. } | Step::GrowClaim { .. })
+    matches!(step, Step::PatchPod { .. } | Step::PatchClaim { .. } | Step::GrowClaim { .. })
 }
 
 async fn attempt<K: Kind>(
@@ -127,6 +127,7 @@ async fn execute<K: Kind>(
         Step::Release { key, uid } => delete(key, uid, PropagationPolicy::Orphan, id, controller).await,
         Step::Nudge { key, uid, at } => nudge(key, uid, &at.to_string(), id, controller).await,
         Step::GrowClaim { claim, uid, storage } => grow(claim, uid, storage, id, controller).await,
+        Step::PatchClaim { claim, uid, metadata } => patch_claim(claim, uid, metadata, id, controller).await,
         Step::PatchPod { pod, uid, metadata } => patch_pod(pod, uid, metadata, id, controller).await,
         Step::IssueCertificate { .. } | Step::WriteRoots { .. } | Step::ShowCertificate { .. } => {
             controller.kind.carry_out(step, object).await
@@ -280,6 +281,31 @@ async fn grow<K: Kind>(
     Ok(())
 }
 
+async fn patch_claim<K: Kind>(
+    claim: &str,
+    uid: &str,
+    metadata: &Value,
+    id: &ObjectId,
+    controller: &Controller<K>,
+) -> Result<(), Error> {
+    let api = resources::claims(&controller.scope.client, &id.key.namespace);
+    controller.scope.metrics.write("patch", Source::Claims.as_str());
+    let asked = Instant::now();
+    let live = api.patch(claim, &merge(), &Patch::Merge(&metadata_of(uid, metadata))).await?;
+    controller.states.change(id, |memory| memory.patched(uid, left_out(metadata, &live.metadata)));
+    insert(entry::claim(&live), asked, &controller.scope);
+    Ok(())
+}
+
+/// The patch for this one object: the API server refuses it for another that has taken its name since.
+fn metadata_of(uid: &str, metadata: &Value) -> Value {
+    let mut wanted = metadata.clone();
+    if let Some(map) = wanted.as_object_mut() {
+        map.insert("uid".to_owned(), json!(uid));
+    }
+    json!({ "metadata": wanted })
+}
+
 async fn patch_pod<K: Kind>(
     pod: &str,
     uid: &str,
@@ -288,14 +314,9 @@ async fn patch_pod<K: Kind>(
     controller: &Controller<K>,
 ) -> Result<(), Error> {
     let api = resources::pods(&controller.scope.client, &id.key.namespace);
-    let mut wanted = metadata.clone();
-    // Another pod of this name by now: the API server refuses the patch.
-    if let Some(map) = wanted.as_object_mut() {
-        map.insert("uid".to_owned(), json!(uid));
-    }
     controller.scope.metrics.write("patch", Source::Pods.as_str());
     let asked = Instant::now();
-    let live = api.patch(pod, &merge(), &Patch::Merge(&json!({ "metadata": wanted }))).await?;
+    let live = api.patch(pod, &merge(), &Patch::Merge(&metadata_of(uid, metadata))).await?;
     controller.states.change(id, |memory| memory.patched(uid, left_out(metadata, &live.metadata)));
     insert(entry::pod(&live), asked, &controller.scope);
     Ok(())

@@ -12,8 +12,8 @@ pub struct State<S> {
     /// Events that are not published yet, the oldest first: the pass that decided may have had no occasion to.
     pub unpublished: Vec<Notice>,
     altered: BTreeMap<ChildKey, Altered<Vec<Difference>>>,
-    /// By the pods' UIDs.
-    altered_pods: BTreeMap<String, Altered<Value>>,
+    /// By the UIDs of pods and volume claims.
+    altered_patches: BTreeMap<String, Altered<Value>>,
     /// Failed attempts at the API server in a row.
     pub failures: u32,
     /// Nothing is tried at the API server before this.
@@ -36,7 +36,7 @@ impl<S> Default for State<S> {
             published: None,
             unpublished: Vec::new(),
             altered: BTreeMap::new(),
-            altered_pods: BTreeMap::new(),
+            altered_patches: BTreeMap::new(),
             failures: 0,
             retry_at: None,
             held_back: false,
@@ -118,13 +118,13 @@ impl<S> State<S> {
         self.altered.insert(key.clone(), altered);
     }
 
-    /// Takes note of the labels and annotations that a pod did not get.
+    /// Takes note of the labels and annotations that a pod or volume claim did not get.
     pub fn patched(&mut self, uid: &str, left: Option<Value>) {
-        let Some(left) = left else { return drop(self.altered_pods.remove(uid)) };
-        let altered = Altered::again(self.altered_pods.get(uid), left);
+        let Some(left) = left else { return drop(self.altered_patches.remove(uid)) };
+        let altered = Altered::again(self.altered_patches.get(uid), left);
         // Pods come and go.
-        self.altered_pods.retain(|_, altered| altered.last.elapsed() < FORGOTTEN);
-        self.altered_pods.insert(uid.to_owned(), altered);
+        self.altered_patches.retain(|_, altered| altered.last.elapsed() < FORGOTTEN);
+        self.altered_patches.insert(uid.to_owned(), altered);
     }
 
     /// What somebody alters every time.
@@ -133,8 +133,8 @@ impl<S> State<S> {
         habits.map(|(key, altered)| (key.clone(), altered.what.clone())).collect()
     }
 
-    pub fn pods_altered_on_arrival(&self) -> BTreeMap<String, Value> {
-        let habits = self.altered_pods.iter().filter(|(_, altered)| altered.is_habit());
+    pub fn patches_altered_on_arrival(&self) -> BTreeMap<String, Value> {
+        let habits = self.altered_patches.iter().filter(|(_, altered)| altered.is_habit());
         habits.map(|(uid, altered)| (uid.clone(), altered.what.clone())).collect()
     }
 }
@@ -200,8 +200,8 @@ mod tests {
     fn a_pod_that_never_gets_its_label_is_a_habit_too() {
         let (left, mut memory) = (json!({ "labels": { "team": "a" } }), State::<()>::default());
         (0..HABIT).for_each(|_| memory.patched("uid", Some(left.clone())));
-        assert_eq!(memory.pods_altered_on_arrival(), BTreeMap::from([("uid".to_owned(), left)]));
+        assert_eq!(memory.patches_altered_on_arrival(), BTreeMap::from([("uid".to_owned(), left)]));
         memory.patched("uid", None);
-        assert!(memory.pods_altered_on_arrival().is_empty());
+        assert!(memory.patches_altered_on_arrival().is_empty());
     }
 }

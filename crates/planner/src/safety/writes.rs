@@ -28,6 +28,10 @@ pub fn check_write(step: &Step, observation: &Observation, now: Timestamp) -> Ve
             ours(key, uid, observation)
         }
         Step::GrowClaim { claim, uid, storage } => grows(claim, uid, storage, observation),
+        Step::PatchClaim { claim, uid, .. } => {
+            let seen = observation.claims.iter().any(|seen| seen.name == *claim && seen.uid == *uid);
+            ensure(seen, "no such volume claim was seen")
+        }
         Step::IssueCertificate { replaces, .. } => certificates::issued(replaces.as_ref(), observation, now),
         Step::WriteRoots { beside } => certificates::with_roots(beside, observation),
         Step::ShowCertificate { manifest, .. } => certificates::shown(manifest, observation),

@@ -156,6 +156,16 @@ fn growing_storage_grows_claims_first_and_keeps_the_pods() {
 }
 
 #[test]
+fn claims_say_whose_they_are_and_a_template_without_the_mark_stays() {
+    let mut store = Store::default();
+    converge(&mut store, &spec::with_storage("1Gi"), usize::MAX);
+    assert!(store.claims.len() == 6 && store.claims.iter().all(|claim| claim.cluster.as_deref() == Some("poc")));
+    let templates =
+        |store: &Store| store.live.values().find_map(|live| live.pointer("/spec/volumeClaimTemplates").cloned());
+    assert_eq!(templates(&store).unwrap().pointer("/0/metadata/annotations"), None);
+}
+
+#[test]
 fn the_stateful_set_stays_while_a_claim_refuses_to_grow() {
     let mut store = Store::default();
     converge(&mut store, &spec::with_storage("1Gi"), usize::MAX);

@@ -1,6 +1,7 @@
 //! An API server of a few lines: server-side apply with ownership, defaults, JSON patches, a StatefulSet controller.
 //! Runs the planner's steps so that tests see where they lead.
 
+use api::names::annotation::CR;
 use k8s_openapi::jiff::Timestamp;
 use planner::{Apply, ChildKey, ChildKind, ClaimFacts, Identity, Observation, Observed, PodFacts, Step};
 use serde_json::{Map, Value, json};
@@ -44,6 +45,7 @@ impl Store {
             Step::Delete { key, uid } => self.delete(key, uid),
             Step::Release { key, uid } => self.delete(key, uid),
             Step::GrowClaim { claim, storage, .. } => self.grow(claim, storage),
+            Step::PatchClaim { claim, metadata, .. } => self.mark(claim, metadata),
             Step::PatchPod { pod, metadata, .. } => self.patch_pod(pod, metadata),
             // Certificates come from elsewhere here.
             Step::Nudge { .. } => {}
@@ -77,6 +79,11 @@ impl Store {
     fn grow(&mut self, name: &str, storage: &str) {
         let claim = self.claims.iter_mut().find(|claim| claim.name == name && claim.bound).unwrap();
         claim.requested = storage.to_owned();
+    }
+
+    fn mark(&mut self, name: &str, metadata: &Value) {
+        let claim = self.claims.iter_mut().find(|claim| claim.name == name).unwrap();
+        claim.cluster = metadata["annotations"][CR].as_str().map(str::to_owned);
     }
 
     fn patch_pod(&mut self, name: &str, metadata: &Value) {
