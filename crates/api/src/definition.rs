@@ -1,7 +1,7 @@
 //! The CustomResourceDefinition as it is installed: generated from the types, marked as ours. Pure; written out by an example.
 
 use crate::certificates::{ValkeyCA, ValkeyCertificateBinding, ValkeyCertificateBundle};
-use crate::cluster::{ValkeyCluster, name_rules};
+use crate::cluster::{OF_AUTHORITY, OF_CLUSTER, RefusedField, ValkeyCluster, name_rules};
 use crate::names::{MANAGER, annotation, label};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray,
@@ -16,7 +16,7 @@ pub fn valkey_cluster() -> CustomResourceDefinition {
         let spec = schema.open_api_v3_schema.iter_mut().flat_map(|root| root.properties.as_mut()?.get_mut("spec"));
         spec.for_each(null_is_absent);
     }
-    definition
+    with_refused(definition, OF_CLUSTER)
 }
 
 /// Everything that is installed.
@@ -26,7 +26,30 @@ pub fn all() -> Vec<CustomResourceDefinition> {
 
 /// The definitions of the resources behind identities.
 pub fn certificates() -> [CustomResourceDefinition; 3] {
-    [ValkeyCA::crd(), ValkeyCertificateBundle::crd(), ValkeyCertificateBinding::crd()].map(marked)
+    let authority = with_refused(ValkeyCA::crd(), OF_AUTHORITY);
+    [authority, ValkeyCertificateBundle::crd(), ValkeyCertificateBinding::crd()].map(marked)
+}
+
+/// With the fields that are declared only to be refused.
+fn with_refused(mut definition: CustomResourceDefinition, fields: &[RefusedField]) -> CustomResourceDefinition {
+    for schema in definition.spec.versions.iter_mut().filter_map(|version| version.schema.as_mut()) {
+        for field in fields {
+            schema.open_api_v3_schema.iter_mut().for_each(|root| declare(root, field));
+        }
+    }
+    definition
+}
+
+fn declare(root: &mut JSONSchemaProps, field: &RefusedField) {
+    let Some((name, parents)) = field.path.split_last() else { return };
+    let mut place = root.properties.as_mut().and_then(|map| map.get_mut("spec"));
+    for part in parents {
+        place = place.and_then(|place| place.properties.as_mut()?.get_mut(*part));
+    }
+    let schema = serde_json::from_value(field.schema()).ok();
+    if let Some((place, schema)) = place.zip(schema) {
+        place.properties.get_or_insert_default().insert((*name).to_owned(), schema);
+    }
 }
 
 /// With the mark by which install tells ours from somebody else's.

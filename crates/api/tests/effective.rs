@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)] // a test that cannot go on fails
 
-use api::cluster::ValkeyClusterSpec;
 use api::cluster::effective::{Effective, Layers, Origin, resolve};
+use api::cluster::{OF_CLUSTER, ValkeyClusterSpec};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,6 +47,8 @@ fn leaves() -> Vec<Leaf> {
         whole("valkeyImage.imagePullSecrets", secrets()),
         whole("masterCount", [json!(4), json!(5)]),
         whole("replicasPerMaster", [json!(0), json!(2)]),
+        whole("tls", words()),
+        whole("acl", words()),
         whole("podAffinity", terms(preferred)),
         whole("podAntiAffinity", terms(preferred)),
         whole("nodeAffinity", node),
@@ -227,9 +229,16 @@ fn any_layer() -> impl Strategy<Value = Vec<Option<bool>>> {
     prop::collection::vec(prop::option::weighted(0.3, any::<bool>()), leaves().len())
 }
 
+/// Without the fields that are declared only to be refused.
 fn schema() -> Value {
     let definition = serde_json::to_value(api::definition::valkey_cluster()).unwrap();
-    definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"].clone()
+    let mut spec = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"].clone();
+    for field in OF_CLUSTER.iter().map(|field| field.path) {
+        let (name, parents) = field.split_last().unwrap();
+        let parent = parents.iter().fold(&mut spec, |place, part| &mut place["properties"][part]);
+        parent["properties"].as_object_mut().unwrap().remove(*name).unwrap();
+    }
+    spec
 }
 
 /// Every field of the schema that is not put together from others, with its description.

@@ -71,6 +71,18 @@ impl Problems {
         }
     }
 
+    /// What a later version may have taken: a cluster that is to be protected is not run open.
+    pub fn unsupported(&mut self, spec: &EffectiveSpec) {
+        for (field, value) in [("spec.tls", &spec.tls), ("spec.acl", &spec.acl)] {
+            if value.is_some() {
+                self.add(
+                    field,
+                    "is not supported by this version of the operator: leave it out, or run a version that has it",
+                );
+            }
+        }
+    }
+
     pub fn identity(&mut self, metadata: &ObjectMeta) -> Option<(String, String, String)> {
         let (name, namespace, uid) = (metadata.name.clone(), metadata.namespace.clone(), metadata.uid.clone());
         if name.is_none() || namespace.is_none() || uid.is_none() {

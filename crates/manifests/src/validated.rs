@@ -86,6 +86,7 @@ impl ValidatedCluster {
         problems.environment(&spec);
         problems.sidecar(&spec);
         problems.network(&spec);
+        problems.unsupported(&spec);
         let storage = problems.storage(&spec, live);
         let exporter = problems.exporter(&spec);
         problems.resources("spec.resources", &spec.resources);

@@ -8,9 +8,32 @@ pub fn rule(expression: &str, message: &str) -> Value {
     json!({ "rule": expression, "message": message })
 }
 
-/// `reason: FieldValueInvalid` is the default; this one is for what may not change.
-pub fn immutable(expression: &str, message: &str) -> Value {
+/// `reason: FieldValueInvalid` is the default and repeats the value; this one does not.
+pub fn forbidden(expression: &str, message: &str) -> Value {
     json!({ "rule": expression, "message": message, "reason": "FieldValueForbidden" })
+}
+
+/// For what may not change.
+pub fn immutable(expression: &str, message: &str) -> Value {
+    forbidden(expression, message)
+}
+
+/// The name of an object that nothing makes use of yet.
+pub fn tls() -> Value {
+    json!([forbidden(
+        "false",
+        "TLS for clients is not supported yet: leave tls out. The port is then plain, which the condition Secured tells: keep those away \
+         who must not use it"
+    )])
+}
+
+/// The name of an object that nothing makes use of yet.
+pub fn acl() -> Value {
+    json!([forbidden(
+        "false",
+        "users are not supported yet: leave acl out. Everybody who reaches the port may then do everything, which the condition Secured \
+         tells: keep those away who must not use it"
+    )])
 }
 
 /// A rule whose message is computed, so that it can name the offending keys.

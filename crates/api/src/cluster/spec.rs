@@ -68,6 +68,16 @@ pub struct ValkeyClusterSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-validations" = rules::replicas_per_master()))]
     pub replicas_per_master: Option<i32>,
+    /// Name of the ValkeyClusterTls that says how the ports do TLS. Not supported yet and refused: leave it out, and the port is
+    /// plain. Between operator and sidecars there is always mutual TLS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253), extend("x-kubernetes-validations" = rules::tls()))]
+    pub tls: Option<String>,
+    /// Name of the ValkeyClusterAcl that says which users there are. Not supported yet and refused: leave it out, and everybody who
+    /// reaches the port may do everything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253), extend("x-kubernetes-validations" = rules::acl()))]
+    pub acl: Option<String>,
     /// Which pods the Valkey pods want to be near.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_affinity: Option<PodAffinity>,
@@ -99,7 +109,8 @@ pub struct ValkeyClusterSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "super::env::schema")]
     pub env: Option<Vec<EnvVar>>,
-    /// Labels for the pods and all other objects of this cluster. Changing them restarts nothing.
+    /// Labels for the pods and all other objects of this cluster. Changing them restarts nothing. Pods also get the label app with the
+    /// cluster's name, unless it is given here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "super::metadata_rules::labels")]
     pub labels: Option<BTreeMap<String, String>>,

@@ -16,6 +16,8 @@ pub fn resolve(from: &mut Resolver<'_>) -> EffectiveSpec {
         valkey_image: valkey_image(from),
         master_count: from.value("masterCount", |spec| spec.master_count.as_ref(), built_in::MASTER_COUNT),
         replicas_per_master,
+        tls: from.find("tls", |spec| spec.tls.as_ref()),
+        acl: from.find("acl", |spec| spec.acl.as_ref()),
         pod_affinity: from.find("podAffinity", |spec| spec.pod_affinity.as_ref()),
         pod_anti_affinity: from.find("podAntiAffinity", |spec| spec.pod_anti_affinity.as_ref()),
         node_affinity: from.find("nodeAffinity", |spec| spec.node_affinity.as_ref()),

@@ -15,6 +15,8 @@ pub struct EffectiveSpec {
     pub valkey_image: Image,
     pub master_count: i32,
     pub replicas_per_master: i32,
+    pub tls: Option<String>,
+    pub acl: Option<String>,
     pub pod_affinity: Option<PodAffinity>,
     pub pod_anti_affinity: Option<PodAntiAffinity>,
     pub node_affinity: Option<NodeAffinity>,
