@@ -91,6 +91,13 @@ impl NodeSettings {
     pub fn wants_append_only_file(&self) -> bool {
         self.parameters.get("appendonly").is_some_and(|value| value == "yes")
     }
+
+    /// Whether a node is to answer reads while its cluster is down.
+    pub fn allows_reads_when_down(&self) -> bool {
+        self.parameters
+            .get("cluster-allow-reads-when-down")
+            .is_some_and(|value| value.trim().eq_ignore_ascii_case("yes"))
+    }
 }
 
 #[cfg(test)]

@@ -35,8 +35,8 @@ fn config() -> Value {
 
 fn owned(group: &Group) -> Value {
     // Names that a prefix covers need no second comparison.
-    let covered = |name: &str| group.prefixes.iter().any(|prefix| name.starts_with(prefix));
-    let held = condition(group.names.iter().copied().filter(|name| !covered(name)), group.prefixes);
+    let names = group.names.iter().copied().filter(|name| !group.covers(name));
+    let held = condition(names, std::slice::from_ref(group));
     let ending = format!("cannot be set in spec.config: {}", group.reason);
     explained(
         &format!("!self.exists(k, {held})"),
@@ -50,9 +50,8 @@ fn unknown() -> Value {
     let file_only =
         GROUPS.iter().flat_map(|group| group.names).copied().filter(|name| parameters::find(name).is_none());
     // A prefix of ours stands for all names below it, known or not, so that such a key gets one message and not two.
-    let prefixes: Vec<&str> = GROUPS.iter().flat_map(|group| group.prefixes).copied().collect();
-    let covered = |name: &str| prefixes.iter().any(|prefix| name.starts_with(prefix));
-    let condition = condition(listed.chain(file_only).filter(|name| !covered(name)), &prefixes);
+    let covered = |name: &str| GROUPS.iter().any(|group| group.covers(name));
+    let condition = condition(listed.chain(file_only).filter(|name| !covered(name)), GROUPS);
     explained(
         &format!("self.all(k, {condition})"),
         "config holds a parameter that neither Valkey 8.1 nor 9.1 has: correct the spelling or leave it out",
@@ -63,12 +62,20 @@ fn unknown() -> Value {
     )
 }
 
-/// That the key `k` is one of the names or begins with one of the prefixes.
-fn condition<'a>(names: impl IntoIterator<Item = &'a str>, prefixes: &[&str]) -> String {
+/// That the key `k` is one of the names or begins with one of the groups' prefixes.
+fn condition<'a>(names: impl IntoIterator<Item = &'a str>, groups: &[Group]) -> String {
     let mut names = names.into_iter().peekable();
     let list = names.peek().is_some().then(|| format!("k in {}", literals(names)));
-    let begins = prefixes.iter().map(|prefix| format!("k.startsWith('{prefix}')"));
+    let begins = groups.iter().flat_map(|group| group.prefixes.iter().map(|prefix| begins(prefix, group)));
     list.into_iter().chain(begins).collect::<Vec<_>>().join(" || ")
+}
+
+fn begins(prefix: &str, group: &Group) -> String {
+    let mut free = group.free.iter().copied().filter(|name| name.starts_with(prefix)).peekable();
+    match free.peek() {
+        None => format!("k.startsWith('{prefix}')"),
+        Some(_) => format!("(k.startsWith('{prefix}') && !(k in {}))", literals(free)),
+    }
 }
 
 fn alias() -> Value {

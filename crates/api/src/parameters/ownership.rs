@@ -9,6 +9,8 @@ pub struct Group {
     pub names: &'static [&'static str],
     /// All names that begin so.
     pub prefixes: &'static [&'static str],
+    /// Names that begin so and are the user's all the same.
+    pub free: &'static [&'static str],
     /// Ends the sentence "… cannot be set in spec.config: ".
     pub reason: &'static str,
 }
@@ -18,16 +20,19 @@ pub const GROUPS: &[Group] = &[
     Group {
         names: &["save", "appendonly", "appendfsync", "auto-aof-rewrite-percentage", "auto-aof-rewrite-min-size"],
         prefixes: &[],
+        free: &[],
         reason: "persistence has fields of its own, use spec.backup.database and spec.backup.aof",
     },
     Group {
         names: &["repl-diskless-sync", "min-replicas-to-write", "min-replicas-max-lag"],
         prefixes: &[],
+        free: &[],
         reason: "replication has fields of its own, use spec.replication",
     },
     Group {
         names: &[],
         prefixes: &["tls-"],
+        free: &[],
         reason: "how the ports do TLS is not set through parameters, leave it out",
     },
     Group {
@@ -42,6 +47,7 @@ pub const GROUPS: &[Group] = &[
             "protected-mode",
         ],
         prefixes: &[],
+        free: &[],
         reason: "users and passwords do not belong into a parameter that everybody can read, leave it out",
     },
     Group {
@@ -58,26 +64,32 @@ pub const GROUPS: &[Group] = &[
             "availability-zone",
         ],
         prefixes: &["cluster-", "unixsocket", "rdma-"],
+        // Whether a cluster that lost a shard goes on with the others is for its users to say.
+        free: &["cluster-require-full-coverage", "cluster-allow-reads-when-down"],
         reason: "the operator sets it for each pod so that the nodes find each other, leave it out",
     },
     Group {
         names: &["replicaof", "slaveof", "databases"],
         prefixes: &[],
+        free: &[],
         reason: "the operator decides which pod is a primary and what it holds, leave it out",
     },
     Group {
         names: &["replica-priority", "slave-priority"],
         prefixes: &[],
+        free: &[],
         reason: "no election of a cluster reads it, and pods tell each other by it that they stop, leave it out",
     },
     Group {
         names: &["repl-ping-replica-period", "repl-ping-slave-period"],
         prefixes: &[],
+        free: &[],
         reason: "how old a copy may be that a cluster elects depends on it, leave it out",
     },
     Group {
         names: &["dir", "dbfilename", "appenddirname", "appendfilename"],
         prefixes: &[],
+        free: &[],
         reason: "data lives at a fixed place on the pod's volume, leave it out",
     },
     Group {
@@ -91,6 +103,7 @@ pub const GROUPS: &[Group] = &[
             "shutdown-timeout",
         ],
         prefixes: &["syslog-"],
+        free: &[],
         reason: "the pod's life cycle and its log depend on it, leave it out",
     },
     Group {
@@ -103,18 +116,25 @@ pub const GROUPS: &[Group] = &[
             "enable-protected-configs",
         ],
         prefixes: &[],
+        free: &[],
         reason: "it would let clients or files change what the operator relies on, leave it out",
     },
     Group {
         names: &["oom-score-adj", "oom-score-adj-values", "socket-mark-id"],
         prefixes: &[],
+        free: &[],
         reason: "it needs a capability that these pods do not have, leave it out",
     },
 ];
 
 impl Group {
     pub fn holds(&self, name: &str) -> bool {
-        self.names.contains(&name) || self.prefixes.iter().any(|prefix| name.starts_with(prefix))
+        self.names.contains(&name) || self.covers(name)
+    }
+
+    /// Whether a prefix stands for it.
+    pub fn covers(&self, name: &str) -> bool {
+        !self.free.contains(&name) && self.prefixes.iter().any(|prefix| name.starts_with(prefix))
     }
 }
 
@@ -145,6 +165,10 @@ mod tests {
         for prefix in GROUPS.iter().flat_map(|group| group.prefixes) {
             assert!(all().iter().any(|parameter| parameter.name.starts_with(prefix)), "{prefix}");
         }
+        for group in GROUPS {
+            let excepted = |name: &&str| find(name).is_some() && group.prefixes.iter().any(|it| name.starts_with(it));
+            assert!(group.free.iter().all(excepted), "{:?}", group.free);
+        }
     }
 
     #[test]
@@ -172,6 +196,9 @@ mod tests {
     #[test]
     fn ordinary_parameters_are_free() {
         for name in ["maxmemory", "maxmemory-policy", "hz", "io-threads", "notify-keyspace-events", "mptcp"] {
+            assert_eq!(refusal(name), None);
+        }
+        for name in ["cluster-require-full-coverage", "cluster-allow-reads-when-down"] {
             assert_eq!(refusal(name), None);
         }
     }

@@ -55,8 +55,6 @@ fn cluster(pod: &PodArguments, settings: &NodeSettings) -> Pairs {
         (stop_mark::PARAMETER, stop_mark::NOT_STOPPING.into()),
         // How long a hand-over may hold clients back.
         ("cluster-manual-failover-timeout", FAILOVER_TIMEOUT.as_millis().to_string()),
-        // A shard that is lost must not stop the others.
-        ("cluster-require-full-coverage", "no".into()),
     ]
 }
 

@@ -38,7 +38,7 @@ const TYPED: [&str; 8] = [
 ];
 
 /// Those of the fixed parameters that a running server lets its users change.
-const HELD: [&str; 14] = [
+const HELD: [&str; 13] = [
     "port",
     "protected-mode",
     "shutdown-on-sigterm",
@@ -49,7 +49,6 @@ const HELD: [&str; 14] = [
     "cluster-manual-failover-timeout",
     "cluster-node-timeout",
     "cluster-replica-validity-factor",
-    "cluster-require-full-coverage",
     "repl-ping-replica-period",
     election::PARAMETER,
     stop_mark::PARAMETER,
@@ -61,9 +60,8 @@ impl Wanted {
         for (name, value) in settings.parameters.iter().filter(|(name, _)| *name != "appendonly") {
             wanted.sort(name, value, version);
         }
-        if let Some(limit) = pod.memory_limit {
-            let maximum = maximum_memory::from_limit(limit).to_string();
-            wanted.live.entry("maxmemory".into()).or_insert(maximum);
+        for (name, value) in unless_said(pod) {
+            wanted.live.entry(name.to_owned()).or_insert(value);
         }
         let ours = fixed::parameters(pod, settings, version).into_iter().filter(|(name, _)| HELD.contains(name));
         wanted.held = ours.map(|(name, value)| (name.to_owned(), value)).collect();
@@ -93,6 +91,14 @@ impl Wanted {
         };
         values.insert(name.to_owned(), value);
     }
+}
+
+/// What the sidecar chooses as long as the spec says nothing.
+fn unless_said(pod: &PodArguments) -> Vec<(&'static str, String)> {
+    // A shard that is lost must not stop the others.
+    let coverage = ("cluster-require-full-coverage", "no".to_owned());
+    let maximum = pod.memory_limit.map(|limit| ("maxmemory", maximum_memory::from_limit(limit).to_string()));
+    [coverage].into_iter().chain(maximum).collect()
 }
 
 fn owned(name: &str) -> Option<&'static Group> {
@@ -148,16 +154,23 @@ pub(crate) mod tests {
         Wanted::new(&pod(), &settings(parameters), version(on))
     }
 
+    /// Those that somebody asked for.
+    fn asked_for(wanted: &Wanted) -> Values {
+        let mut live = wanted.live.clone();
+        live.remove("cluster-require-full-coverage");
+        live
+    }
+
     #[test]
     fn the_same_parameter_is_live_on_one_version_and_waits_for_a_restart_on_the_other() {
         assert_eq!(wanted(&[("io-threads", "2")], "8.1").restart, values(&[("io-threads", "2")]));
-        assert_eq!(wanted(&[("io-threads", "2")], "9.1").live, values(&[("io-threads", "2")]));
+        assert_eq!(asked_for(&wanted(&[("io-threads", "2")], "9.1")), values(&[("io-threads", "2")]));
     }
 
     #[test]
     fn what_this_version_does_not_know_is_left_out_because_it_would_not_start() {
         let old = wanted(&[("mptcp", "yes"), ("hz", "20")], "8.1");
-        assert_eq!(old.live, values(&[("hz", "20")]));
+        assert_eq!(asked_for(&old), values(&[("hz", "20")]));
         assert!(old.ignored["mptcp"].contains("8.1"));
         assert_eq!(wanted(&[("mptcp", "yes")], "9.1").restart, values(&[("mptcp", "yes")]));
     }
@@ -170,14 +183,24 @@ pub(crate) mod tests {
             wanted.ignored.keys().collect::<Vec<_>>(),
             ["cluster-enabled", "nosuch", "port", "replica-priority"]
         );
-        assert!(wanted.live.is_empty() && wanted.restart.is_empty());
+        assert!(asked_for(&wanted).is_empty() && wanted.restart.is_empty());
     }
 
     #[test]
     fn persistence_and_replication_come_through_and_append_only_goes_its_own_way() {
         let wanted = wanted(&[("appendonly", "yes"), ("save", ""), ("min-replicas-to-write", "1")], "9.1");
         assert!(wanted.append_only);
-        assert_eq!(wanted.live, values(&[("save", ""), ("min-replicas-to-write", "1")]));
+        assert_eq!(asked_for(&wanted), values(&[("save", ""), ("min-replicas-to-write", "1")]));
+    }
+
+    #[test]
+    fn a_lost_shard_stops_the_others_only_where_the_user_says_so() {
+        let coverage = |parameters: &[(&str, &str)]| {
+            ["8.1", "9.1"].map(|version| wanted(parameters, version).live["cluster-require-full-coverage"].clone())
+        };
+        assert_eq!(coverage(&[]), ["no", "no"]);
+        assert_eq!(coverage(&[("cluster-require-full-coverage", "yes")]), ["yes", "yes"]);
+        assert!(wanted(&[("cluster-allow-reads-when-down", "yes")], "8.1").ignored.is_empty());
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::{
     disk::Disk,
     observation::{Answer, Observation},
 };
-use valkey::{Info, Refusal, RefusalKind};
+use valkey::{ClusterInfo, Info, Refusal, RefusalKind};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -40,6 +40,8 @@ pub struct Context<'a> {
     pub settled_run: Option<&'a str>,
     /// Why it takes no writes yet.
     pub withheld: Option<&'a str>,
+    /// It answers reads also while its cluster is down: the user wants it so.
+    pub reads_when_down: bool,
     pub apply_problem: Option<&'a str>,
     /// Why Valkey is held back from starting.
     pub held_back: Option<&'a str>,
@@ -142,15 +144,23 @@ fn serving(observation: &Observation, context: &Context<'_>) -> Condition {
         return Condition::new(Kind::ReplicaNotInSync, link(Some(info)));
     }
     if let Some(cluster) = observation.cluster.as_ref().filter(|cluster| !cluster.state_ok) {
-        let detail = match cluster.is_alone() {
-            true => "it knows no other node: no cluster has taken it in yet".to_owned(),
-            false => format!("{} of 16384 slots are served, {} nodes are known", cluster.slots_ok, cluster.known_nodes),
-        };
-        return Condition::new(Kind::ClusterDown, detail);
+        return down(cluster, context);
     }
     match memory_is_full(info) {
         Some(detail) => Condition::new(Kind::OutOfMemory, detail),
         None => Condition::new(Kind::Ready, if info.is_replica() { "replica" } else { "primary" }),
+    }
+}
+
+/// A node that answers reads has to be found by those who read.
+fn down(cluster: &ClusterInfo, context: &Context<'_>) -> Condition {
+    if cluster.is_alone() {
+        return Condition::new(Kind::ClusterDown, "it knows no other node: no cluster has taken it in yet");
+    }
+    let seen = format!("{} of 16384 slots are served, {} nodes are known", cluster.slots_ok, cluster.known_nodes);
+    match context.reads_when_down {
+        true => Condition::new(Kind::Ready, format!("for reads alone: {seen}")),
+        false => Condition::new(Kind::ClusterDown, seen),
     }
 }
 

@@ -6,7 +6,14 @@ const PRIMARY: &str = "run_id:abc\nrole:master\nused_memory:1000\nmaxmemory:0\nm
 const REPLICA: &str = "run_id:abc\nrole:slave\nmaster_host:10.0.0.7\nmaster_port:6379\nmaster_link_status:";
 
 fn context() -> Context<'static> {
-    Context { seen_valkey: true, settled_run: Some("abc"), withheld: None, apply_problem: None, held_back: None }
+    Context {
+        seen_valkey: true,
+        settled_run: Some("abc"),
+        withheld: None,
+        reads_when_down: false,
+        apply_problem: None,
+        held_back: None,
+    }
 }
 
 fn pong(info: &str) -> Observation {
@@ -101,6 +108,15 @@ fn a_node_is_ready_when_its_cluster_is_whole_even_if_that_is_one_node() {
         let observation = Observation { cluster: cluster(state_ok, known), ..pong(PRIMARY) };
         assert_eq!(condition(&observation).kind, kind);
     }
+}
+
+#[test]
+fn a_node_of_a_cluster_that_is_down_is_ready_when_it_is_to_answer_reads() {
+    let readers = Context { reads_when_down: true, ..context() };
+    let of = |known| Condition::of(&Observation { cluster: cluster(false, known), ..pong(PRIMARY) }, &readers);
+    assert_eq!(of(6).kind, Kind::Ready);
+    assert!(of(6).detail.starts_with("for reads alone: 10922 of 16384"), "{}", of(6).detail);
+    assert_eq!(of(1).kind, Kind::ClusterDown, "no cluster has taken it in");
 }
 
 #[test]

@@ -23,6 +23,21 @@ async fn a_changed_value_is_applied_live_and_written_for_the_next_start() {
 }
 
 #[tokio::test]
+async fn whether_a_lost_shard_stops_the_others_is_the_users_choice() {
+    for version in BOTH_VERSIONS {
+        let pod = Pod::settled(version, &[]);
+        assert_eq!(config(&pod, "cluster-require-full-coverage").await, "no");
+        pod.set(&[("cluster-require-full-coverage", "yes"), ("cluster-allow-reads-when-down", "yes")]);
+        wait_config(&pod, "cluster-require-full-coverage", "yes").await;
+        wait_config(&pod, "cluster-allow-reads-when-down", "yes").await;
+        pod.wait_for("it is written down", |pod| pod.conf().contains("\ncluster-require-full-coverage yes\n"));
+        pod.set(&[]);
+        wait_config(&pod, "cluster-require-full-coverage", "no").await;
+        wait_config(&pod, "cluster-allow-reads-when-down", "no").await;
+    }
+}
+
+#[tokio::test]
 async fn a_refused_value_is_reported_the_old_one_stays_and_the_others_get_through() {
     for version in BOTH_VERSIONS {
         let mut pod = Pod::settled(version, &[("hz", "20"), ("maxmemory-samples", "5")]);
