@@ -29,6 +29,13 @@ No wildcard, no exec; Secrets one by one by name, never listed: a test holds us 
 - apiGroups: [valkey.io]
   resources: [valkeycertificatebundles/finalizers]
   verbs: [update]
+# A ValkeyCA in the wrong place is told that nobody acts on it.
+- apiGroups: [valkey.io]
+  resources: [valkeycas]
+  verbs: [list]
+- apiGroups: [valkey.io]
+  resources: [valkeycas/status]
+  verbs: [patch]
 # The certificates themselves. Names are not known beforehand, but nothing is ever listed, watched or deleted.
 - apiGroups: [""]
   resources: [secrets]

@@ -8,6 +8,7 @@ mod found;
 mod intermediate;
 mod leaf;
 mod root;
+mod unused;
 mod words;
 
 pub use authority_status::{AuthorityReport, authority_status};
@@ -17,3 +18,4 @@ pub use found::Found;
 pub use intermediate::{Intermediate, intermediate_step};
 pub use leaf::{Leaf, LeafStep, Why};
 pub use root::{RootPlan, RootStep, RootView, Signing, Source, Stored, Wanted, root_plan};
+pub use unused::unused_status;

@@ -42,6 +42,8 @@ names! {
         AwaitingUse,
         /// An orchestration is open; the change waits for its end.
         AwaitingOrchestration,
+        /// Nobody acts on it: it is not the root.
+        NotUsed,
     }
 }
 

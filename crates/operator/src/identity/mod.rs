@@ -20,6 +20,7 @@ mod root;
 mod root_reading;
 mod root_writing;
 mod secrets;
+mod unused;
 mod wanted_root;
 
 pub use own::Own;

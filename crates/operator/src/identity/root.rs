@@ -15,10 +15,12 @@ use kube::{Api, ResourceExt};
 use pki::{Bundle, Party, Thumbprint};
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A Secret that is gone is noticed within this time.
 const QUIET: Duration = Duration::from_secs(10);
+/// How often those are looked for that nobody acts on.
+const TELL_UNUSED: Duration = Duration::from_secs(60);
 /// While one root follows another.
 const UNDER_WAY: Duration = Duration::from_secs(2);
 /// A change of root takes fewer steps than this; each is looked at anew.
@@ -33,6 +35,7 @@ impl Identities {
             return std::future::pending().await;
         }
         let mut changes = Box::pin(self.authority_changes());
+        let mut told: Option<Instant> = None;
         loop {
             let pause = match self.pass_over_root(&scopes).await {
                 Ok(under_way) => {
@@ -49,6 +52,10 @@ impl Identities {
                 }
             };
             self.delete_keys_of_ended_clusters().await;
+            if told.is_none_or(|at| at.elapsed() > TELL_UNUSED) {
+                self.tell_unused(&scopes).await;
+                told = Some(Instant::now());
+            }
             let _ = tokio::time::timeout(pause.mul_f64(0.8 + fastrand::f64() * 0.2), changes.next()).await;
         }
     }
