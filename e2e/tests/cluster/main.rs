@@ -21,3 +21,4 @@ mod service_monitor;
 mod storage;
 mod three_managers;
 mod trouble;
+mod users_files;
