@@ -1,6 +1,11 @@
 //! The committed CustomResourceDefinitions are those the types give.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)] // a test that cannot go on fails
+
 use api::cluster::{OF_AUTHORITY, OF_CLUSTER, RefusedField};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use serde_json::Value;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 #[test]
@@ -17,20 +22,74 @@ fn the_committed_definitions_are_current() {
 }
 
 #[test]
-fn every_field_of_the_spec_and_status_is_documented() {
-    let definition = serde_json::to_value(api::definition::valkey_cluster()).unwrap();
-    let root = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+fn every_field_of_every_definition_is_documented() {
     let mut missing = Vec::new();
-    undocumented("", root, &mut missing);
+    for (kind, root) in roots() {
+        each_field("", &root, &mut |path, field| {
+            // Every object has these, and the API server explains them itself.
+            let own = [".apiVersion", ".kind", ".metadata"].contains(&path);
+            missing.extend((!own && field.get("description").is_none()).then(|| format!("{kind}{path}")));
+        });
+    }
     assert!(missing.is_empty(), "without a description: {missing:?}");
 }
 
-fn undocumented(path: &str, schema: &serde_json::Value, missing: &mut Vec<String>) {
-    if schema.get("description").is_none() {
-        missing.push(path.to_owned());
+/// Every named field at any depth, with its path and its schema.
+fn each_field(path: &str, schema: &Value, visit: &mut dyn FnMut(&str, &Value)) {
+    for (name, child) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+        let path = format!("{path}.{name}");
+        visit(&path, child);
+        each_field(&path, child, visit);
     }
-    for (name, child) in schema.get("properties").and_then(|p| p.as_object()).into_iter().flatten() {
-        undocumented(&format!("{path}.{name}"), child, missing);
+    for inner in ["items", "additionalProperties"] {
+        schema.get(inner).into_iter().for_each(|child| each_field(&format!("{path}[]"), child, visit));
+    }
+}
+
+fn roots() -> Vec<(String, Value)> {
+    let root = |definition: &CustomResourceDefinition| {
+        let schema =
+            serde_json::to_value(definition).unwrap()["spec"]["versions"][0]["schema"]["openAPIV3Schema"].clone();
+        (definition.spec.names.kind.clone(), schema)
+    };
+    api::definition::all().iter().map(root).collect()
+}
+
+/// What a field that cannot change, or not freely, says of itself.
+const FIRM: [&str; 3] = ["Immutable", "only upwards", "cannot shrink"];
+
+fn is_firm(field: &Value) -> bool {
+    field["description"].as_str().is_some_and(|text| FIRM.iter().any(|word| text.contains(word)))
+}
+
+/// The fields that a rule compares with what they were.
+fn guarded(root: &Value) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    each_field("", root, &mut |path, field| {
+        let rules = field.get("x-kubernetes-validations").and_then(Value::as_array).into_iter().flatten();
+        let transitions = rules.filter(|rule| rule["rule"].as_str().is_some_and(|rule| rule.contains("oldSelf")));
+        found.extend(transitions.map(|rule| format!("{path}{}", rule["fieldPath"].as_str().unwrap_or_default())));
+    });
+    found
+}
+
+/// `kubectl explain` would promise what nobody keeps, or leave out what somebody will run into.
+#[test]
+fn a_field_says_that_it_cannot_change_exactly_when_a_rule_keeps_it() {
+    for (kind, root) in roots() {
+        let (guarded, mut firm) = (guarded(&root), BTreeSet::new());
+        each_field("", &root, &mut |path, field| firm.extend(is_firm(field).then(|| path.to_owned())));
+        let below = |path: &str, other: &str| path == other || path.starts_with(&format!("{other}."));
+        for path in &firm {
+            let kept = guarded.iter().any(|rule| below(path, rule) || below(rule, path));
+            assert!(kept, "{kind}{path} says that it cannot change, and no rule keeps it");
+        }
+        for rule in &guarded {
+            assert!(
+                firm.iter().any(|path| below(path, rule) || below(rule, path)),
+                "{kind}{rule} does not say it cannot change"
+            );
+        }
     }
 }
 

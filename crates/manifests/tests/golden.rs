@@ -1,5 +1,7 @@
 //! The objects of every case as committed YAML, and the table of what each field changes.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)] // a test that cannot go on fails
+
 mod support;
 
 use anyhow::{Context, Result};
@@ -19,6 +21,20 @@ fn the_objects_of_every_case_are_as_committed() {
 #[test]
 fn the_table_of_what_each_field_changes_is_as_committed() {
     golden("effects.md", &effects().unwrap()).unwrap();
+}
+
+/// `kubectl explain` says of each field whether a change of it waits for a restart.
+#[test]
+fn a_field_says_that_it_waits_for_a_restart_exactly_when_it_does() {
+    let definition = serde_json::to_value(api::definition::valkey_cluster()).unwrap();
+    let spec = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"];
+    for row in effects().unwrap().lines().filter(|line| line.starts_with("| ")).skip(1) {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let (field, due) = (cells[1], cells[4] == "yes");
+        // Of parameters it depends on which; other names stand for a field in company.
+        let Some(text) = spec[field]["description"].as_str() else { continue };
+        assert_eq!(text.replace('\n', " ").contains("effect when the pods restart"), due, "{field}: {text}");
+    }
 }
 
 fn effects() -> Result<String> {

@@ -16,7 +16,8 @@ pub struct Resources {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "requests_schema")]
     pub requests: Option<BTreeMap<String, Quantity>>,
-    /// What the container may use at most, by resource (cpu, memory). Valkey's maxmemory is derived from the memory limit.
+    /// What the container may use at most, by resource (cpu, memory). Of the valkey container's memory,
+    /// three quarters are Valkey's maxmemory, less of a small one, unless config says otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "limits_schema")]
     pub limits: Option<BTreeMap<String, Quantity>>,
