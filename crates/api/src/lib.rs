@@ -10,6 +10,7 @@ pub mod conditions;
 #[cfg(feature = "crd")]
 pub mod definition;
 pub mod duration;
+pub mod module;
 pub mod names;
 pub mod node_settings;
 pub mod parameters;

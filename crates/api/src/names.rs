@@ -134,6 +134,8 @@ pub mod environment {
     pub const NODE_NAME: &str = "NODE_NAME";
     /// The version of the Valkey image beside it, bound to the pod, whatever the settings say by then.
     pub const VALKEY_VERSION: &str = "VALKEY_VERSION";
+    /// The modules that the pod's Valkey loads, as JSON; bound to the pod for the same reason. Only there when there are any.
+    pub const VALKEY_MODULES: &str = "VALKEY_MODULES";
     /// Bytes; only there when the valkey container has a memory limit.
     pub const VALKEY_MEMORY_LIMIT: &str = "VALKEY_MEMORY_LIMIT";
     /// All of these: nobody else gives them another meaning in our pods.

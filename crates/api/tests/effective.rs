@@ -100,6 +100,7 @@ fn leaves() -> Vec<Leaf> {
         whole("replication.minReplicasMaxLag", [json!(1), json!(2)]),
         entry("config", "hz", [json!("10"), json!("20")]),
         entry("config", "maxmemory-policy", [json!("noeviction"), json!("allkeys-lru")]),
+        whole("modules", [json!([{"path": "/usr/lib/valkey/libjson.so"}]), json!([])]),
         whole("operatorMtls.clientCertValidity", [json!("1h"), json!("2h")]),
         whole("operatorMtls.rotateBeforePercent", [json!(70), json!(80)]),
         whole("paused", flags()),
@@ -169,6 +170,20 @@ fn a_default_that_depends_on_another_field_follows_it() {
         resolve(Layers::of(&spec)).spec.replication.min_replicas_to_write
     };
     assert_eq!([0, 1, 2, 5].map(least), [0, 0, 1, 1]);
+}
+
+#[test]
+fn the_bundle_loads_what_its_own_entry_point_does_unless_the_spec_says_otherwise() {
+    let paths = |spec: Value| {
+        let effective = resolve(Layers::of(&read(&spec)));
+        let paths: Vec<String> = effective.spec.modules.into_iter().map(|module| module.path).collect();
+        (paths.len(), paths.first().cloned(), effective.origins.get("spec.modules").copied())
+    };
+    let bundle = json!({"name": "registry.example:5000/valkey/valkey-bundle"});
+    let json = Some("/usr/lib/valkey/libjson.so".to_owned());
+    assert_eq!(paths(json!({"valkeyImage": bundle})), (4, json, Some(Origin::BuiltIn)));
+    assert_eq!(paths(json!({"valkeyImage": bundle, "modules": []})), (0, None, Some(Origin::Object)));
+    assert_eq!(paths(json!({})), (0, None, None));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use crate::restart::{self, Inputs};
 use api::cluster::effective::built_in;
 use api::cluster::{Exporter, ExporterImage, ValkeyClusterSpec, ValkeyImage};
+use api::module;
 use api::names::{annotation, container};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Container, PersistentVolumeClaim, PodTemplateSpec};
@@ -15,6 +16,8 @@ pub struct Live {
     /// Tag of the Valkey image, if the image is the one the operator put there.
     pub valkey_tag: Option<String>,
     pub exporter_tag: Option<String>,
+    /// The image brings modules and the pods load none.
+    pub leaves_modules: bool,
     /// None: the pods have no volumes of their own.
     pub volume: Option<LiveVolume>,
     /// The size in the volume claim template that is to stay.
@@ -36,6 +39,7 @@ impl Live {
             sidecar_image: image(&spec.template, container::SIDECAR).map(str::to_owned),
             valkey_tag: valkey_tag(&spec.template),
             exporter_tag: image(&spec.template, container::EXPORTER).and_then(split).map(|(_, tag)| tag.to_owned()),
+            leaves_modules: leaves_modules(&spec.template),
             volume: claim.map(volume),
             storage_size: claim.and_then(storage_size),
         }
@@ -49,6 +53,7 @@ impl Live {
         ValkeyClusterSpec {
             valkey_image: Some(ValkeyImage { tag: valkey_tag, ..ValkeyImage::default() }),
             exporter: Some(Exporter { image: Some(exporter_image), ..Exporter::default() }),
+            modules: self.leaves_modules.then(Vec::new),
             ..ValkeyClusterSpec::default()
         }
     }
@@ -67,8 +72,18 @@ fn image<'a>(template: &'a PodTemplateSpec, container: &str) -> Option<&'a str> 
 /// An image that somebody else wrote into the template is no reason to stay with it; the digest beside it tells.
 fn valkey_tag(template: &PodTemplateSpec) -> Option<String> {
     let (name, tag) = split(image(template, container::VALKEY)?)?;
-    let inputs: Inputs = serde_json::from_str(template_annotation(template, annotation::RESTART_INPUTS)?).ok()?;
-    (inputs.get(restart::VALKEY_IMAGE) == Some(&restart::image(name, tag))).then(|| tag.to_owned())
+    (inputs(template)?.get(restart::VALKEY_IMAGE) == Some(&restart::image(name, tag))).then(|| tag.to_owned())
+}
+
+/// As an earlier operator started it. Modules in some of the pods only would be worse than in none.
+fn leaves_modules(template: &PodTemplateSpec) -> bool {
+    let name = image(template, container::VALKEY).and_then(split).map(|(name, _)| name);
+    let loads = inputs(template).is_some_and(|inputs| inputs.contains_key(restart::MODULES));
+    name.is_some_and(module::is_bundle) && !loads
+}
+
+fn inputs(template: &PodTemplateSpec) -> Option<Inputs> {
+    serde_json::from_str(template_annotation(template, annotation::RESTART_INPUTS)?).ok()
 }
 
 /// Which build an image is, whatever its repository: tag, digest, or both.

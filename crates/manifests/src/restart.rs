@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub type Inputs = BTreeMap<String, String>;
 
 pub(crate) const VALKEY_IMAGE: &str = "valkeyImage";
+pub const MODULES: &str = "modules";
 const DIGEST_LENGTH: usize = 12;
 /// Pods made before they were given an identity have no such entry, and get one only by being replaced. What the Secret holds
 /// changes without a restart.
@@ -35,6 +36,7 @@ pub fn inputs(spec: &EffectiveSpec, version: ValkeyVersion, line: Option<&LineSe
     add("topologySpreadConstraints", spec.topology_spread_constraints.as_ref().map(digest));
     add("priorityClassName", spec.priority_class_name.as_ref().map(digest));
     add("exporter", exporter(spec));
+    add(MODULES, (!spec.modules.is_empty()).then(|| digest(&spec.modules)));
     let workload_api = line.and_then(LineSettings::workload_api_directory);
     add("operatorMtls", Some(workload_api.map_or_else(|| digest(MOUNTED_IDENTITY), digest)));
     for (name, value) in spec.config.iter().filter(|(name, _)| needs_restart(name, version)) {

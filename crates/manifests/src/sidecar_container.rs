@@ -62,9 +62,17 @@ fn environment(cluster: &ValidatedCluster) -> Vec<EnvVar> {
             ..EnvVar::default()
         },
     ];
+    variables.extend((!cluster.spec.modules.is_empty()).then(|| modules(cluster)));
     // Without a limit the kubelet would give the node's memory instead.
     variables.extend(limited.then(memory_limit));
     variables
+}
+
+/// Beside the version: a pod that was made without modules never gets some by a restart in place, while others have none.
+fn modules(cluster: &ValidatedCluster) -> EnvVar {
+    let text = serde_json::to_string(&cluster.spec.modules).unwrap_or_default();
+    // The kubelet would put the value of a variable in the place of $(NAME).
+    EnvVar { name: variable::VALKEY_MODULES.to_owned(), value: Some(text.replace('$', "$$")), ..EnvVar::default() }
 }
 
 fn from_field(name: &str, path: &str) -> EnvVar {

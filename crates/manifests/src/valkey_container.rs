@@ -24,9 +24,16 @@ pub fn container(cluster: &ValidatedCluster) -> Container {
         readiness_probe: Some(probe::sidecar_answers(path::READINESS, pace(2, 3, 3))),
         lifecycle: Some(hand_over_before_the_end(cluster)),
         volume_mounts: Some(volumes::shared_mounts()),
+        termination_message_policy: last_words(cluster),
         security_context: Some(security::container()),
         ..Container::default()
     }
+}
+
+/// A Valkey that cannot load a module says which and why only in its log, as the last thing. The template of clusters without modules
+/// stays as it was.
+fn last_words(cluster: &ValidatedCluster) -> Option<String> {
+    (!cluster.spec.modules.is_empty()).then(|| "FallbackToLogsOnError".to_owned())
 }
 
 /// A process that answers nothing does not hear SIGTERM either, so the pod's long grace period would be waited in vain.

@@ -139,6 +139,27 @@ fn new_settings_show_on_running_pods_and_not_on_the_template() {
     assert!(!annotations(&built(&after).stateful_set).contains_key(annotation::SETTINGS_REVISION));
 }
 
+/// The image `valkey-bundle` was run without its modules before there were any in the spec.
+#[test]
+fn a_bundle_that_runs_without_its_modules_gets_them_only_when_they_are_named() {
+    let bundle = |more: Value| {
+        let mut spec = json!({"valkeyImage": {"name": "valkey/valkey-bundle", "tag": "9.1"}});
+        support::merge(&mut spec, &more);
+        serde_json::from_value(spec).unwrap()
+    };
+    let modules = |cluster: &manifests::ValidatedCluster| cluster.spec.modules.len();
+    let fresh = validated(bundle(json!({})), OLD, None).unwrap();
+    let without = built(&validated(bundle(json!({"modules": []})), OLD, None).unwrap()).stateful_set;
+    let upgraded = validated(bundle(json!({})), NEW, Some(&Live::of(&without))).unwrap();
+    assert_eq!((modules(&fresh), modules(&upgraded)), (4, 0));
+    assert_eq!(built(&upgraded).stateful_set, without);
+    let again = validated(bundle(json!({})), NEW, Some(&Live::of(&built(&fresh).stateful_set))).unwrap();
+    assert_eq!(modules(&again), 4);
+    let plain = built(&validated(case("minimal").unwrap(), OLD, None).unwrap()).stateful_set;
+    let changed = validated(bundle(json!({})), NEW, Some(&Live::of(&plain))).unwrap();
+    assert_eq!(modules(&changed), 4, "another image was asked for");
+}
+
 /// A selector cannot change, so what selects the pods of existing clusters is all that ever will.
 #[test]
 fn the_label_app_is_on_pods_alone_and_selects_nothing() {

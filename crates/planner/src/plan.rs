@@ -8,7 +8,7 @@ use crate::report::{Asked, Report};
 use crate::safety;
 use crate::step::Step;
 use crate::{
-    gifts, identities, manifest, objects, pods, returning, shape, sidecar_updates, sidecars, storage, troubles,
+    gifts, identities, manifest, modules, objects, pods, returning, shape, sidecar_updates, sidecars, storage, troubles,
 };
 use api::cluster::effective::{self, EffectiveSpec, Layers};
 use api::cluster::{ValkeyCluster, ValkeyClusterSpec, ownership};
@@ -225,9 +225,11 @@ fn describe_pods(
     report.sidecars = sidecars::sidecars(observation, shape.pods, now);
     report.restart = pods::restart_needs(manifests, observation);
     report.sidecar_update = Some(sidecar_updates::sidecar_update(cluster, observation));
+    report.modules = modules::loaded(observation);
     let found = troubles::troubles(observation, &report.missing_pods, now);
     report.troubles.extend(found);
     report.troubles.extend(sidecars::refused_settings(observation));
+    report.troubles.extend(modules::missing(cluster, observation));
     if report.has_stateful_set && !observation.stateful_set_is_noticed() {
         report
             .waiting

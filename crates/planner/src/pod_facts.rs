@@ -1,5 +1,6 @@
 //! What matters about a pod, taken from the pod as the API server shows it. Pure; the cache keeps these instead of whole pods.
 
+use crate::last_words;
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::collections::BTreeMap;
@@ -117,6 +118,7 @@ fn failure(state: &ContainerState) -> Option<(String, i64)> {
     let reason = ended.reason.as_deref().unwrap_or("Error");
     // What a program printed last can be anything; why it could not be started is the kubelet's own text.
     let message = ended.message.as_deref().filter(|_| ["StartError", "ContainerCannotRun"].contains(&reason));
+    let message = message.map(str::to_owned).or_else(|| last_words::of_module(ended.message.as_deref()?));
     let message = message.map(|message| format!(": {message}")).unwrap_or_default();
     let at = ended.finished_at.as_ref().map_or(0, |time| time.0.as_second());
     Some((format!("exit code {} ({reason}){message}", ended.exit_code), at))

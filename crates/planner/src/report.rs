@@ -1,6 +1,7 @@
 //! What the planner found, beside what it decided. Pure data; conditions, phase, plan text and Events are printed from it alone.
 
 use crate::identities::CertificateReport;
+use crate::modules::LoadedModule;
 use crate::nodes::{Decision, FindingKind};
 use crate::sidecar_updates::SidecarUpdate;
 use crate::sidecars::Sidecar;
@@ -43,6 +44,8 @@ pub struct Report {
     pub troubles: Vec<Trouble>,
     /// Each pod's sidecar, in the order of the pods; pods that do not exist have none.
     pub sidecars: Vec<Sidecar>,
+    /// The modules that the nodes have loaded; None while that cannot be told.
+    pub modules: Option<Vec<LoadedModule>>,
     /// What the nodes are and what becomes of them, without the commands; None when nobody asked them.
     pub nodes: Option<Decision>,
     /// Not every node has been heard since the leader changed: what was said of them before stands.

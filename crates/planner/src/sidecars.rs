@@ -27,6 +27,8 @@ pub struct SidecarState {
     pub certificate_expires: Option<Timestamp>,
     /// Settings it refused, in words.
     pub refused: Vec<String>,
+    /// The modules of its Valkey with their versions, as far as that answers.
+    pub modules: Option<BTreeMap<String, i64>>,
 }
 
 /// What the line knows of a cluster.

@@ -1,18 +1,21 @@
 //! The status a report becomes. Pure; the operator's publish step writes it when it differs from what is there.
 
 use crate::convergence;
+use crate::modules::LoadedModule;
 use crate::node_status::{before, is_up, of_nodes, orchestrating, still_degraded, unheard, unsound, with_nodes};
 use crate::observation::Identity;
 use crate::pod_status::{connected, sidecars_connected, with_pods};
 use crate::report::{Asked, Report};
 use crate::sidecar_updates;
-use api::cluster::{ExporterStatus, Phase, StatefulSetReference, ValkeyClusterStatus};
+use api::cluster::{ExporterStatus, ModuleStatus, Phase, StatefulSetReference, ValkeyClusterStatus};
 use api::conditions::{ConditionType, Finding, Reason, advance};
 use api::names;
 use k8s_openapi::jiff::Timestamp;
 
 /// Pods that a message names.
 const NAMED: usize = 5;
+/// Modules in the status; Valkeys have a handful.
+const MODULES: usize = 32;
 /// A status stays far below the limit of an object, whatever goes wrong at once.
 const LONGEST_TEXT: usize = 1024;
 
@@ -47,6 +50,9 @@ pub fn status(
         Some(asked) => fill(&mut status, asked),
         None => status.ready_pods = Some(format!("{}/{}", status.ready_replicas, status.replicas)),
     }
+    if let Some(loaded) = &report.modules {
+        status.modules = loaded.iter().take(MODULES).map(module).collect();
+    }
     status.sidecars = Some(format!("{}/{}", connected(report, previous), status.replicas));
     with_nodes(with_pods(status, report, previous), report)
 }
@@ -58,6 +64,11 @@ fn fill(status: &mut ValkeyClusterStatus, asked: &Asked) {
     status.ready_pods = Some(format!("{}/{}", status.ready_replicas, asked.pods));
     status.exporter =
         Some(ExporterStatus { enabled: asked.exporter.is_some(), metrics_endpoint: asked.exporter.clone() });
+}
+
+fn module(loaded: &LoadedModule) -> ModuleStatus {
+    let pods = i32::try_from(loaded.pods).unwrap_or(i32::MAX);
+    ModuleStatus { name: loaded.name.clone(), version: loaded.version, pods }
 }
 
 fn count(number: u32) -> i32 {

@@ -4,9 +4,9 @@
 
 use api::cluster::{ValkeyCluster, ValkeyClusterStatus};
 use k8s_openapi::jiff::Timestamp;
-use manifests::OperatorSettings;
+use manifests::{OperatorSettings, ValidatedCluster};
 use planner::{Identity, LineFacts, Observation, PodFacts, Report, SidecarState, plan, status, validate};
-use serde_json::json;
+use serde_json::{Value, json};
 
 const LONG_AGO: i64 = 1_000;
 const NOW: i64 = 10_000;
@@ -28,7 +28,7 @@ fn sidecar(ordinal: usize, connected: bool, heartbeat: i64) -> SidecarState {
         last_heartbeat: Some(at(heartbeat)),
         version: "0.1.0".into(),
         certificate_expires: Some(at(20_000)),
-        refused: Vec::new(),
+        ..SidecarState::default()
     }
 }
 
@@ -43,14 +43,16 @@ fn observed(pods: usize, sidecars: Vec<SidecarState>) -> Observation {
     Observation { cluster: identity(), pods, line, ..Observation::default() }
 }
 
+fn validated(spec: &Value, observation: &Observation) -> ValidatedCluster {
+    let metadata = json!({ "name": "poc", "namespace": "test", "uid": "u", "generation": 1 });
+    let cluster: ValkeyCluster = serde_json::from_value(json!({ "metadata": metadata, "spec": spec })).unwrap();
+    let settings = OperatorSettings { sidecar_image: "sidecar:1".to_owned(), line: None };
+    validate(&cluster, &settings, observation).unwrap()
+}
+
 /// The report about a cluster that asks for six pods, or for `masters` times two.
 fn report_of(observation: &Observation, masters: usize) -> Report {
-    let metadata = json!({ "name": "poc", "namespace": "test", "uid": "u", "generation": 1 });
-    let cluster = json!({ "metadata": metadata, "spec": { "masterCount": masters } });
-    let cluster: ValkeyCluster = serde_json::from_value(cluster).unwrap();
-    let settings = OperatorSettings { sidecar_image: "sidecar:1".to_owned(), line: None };
-    let validated = validate(&cluster, &settings, observation);
-    plan(validated.as_ref().map_err(Vec::as_slice), observation, at(NOW)).report
+    plan(Ok(&validated(&json!({ "masterCount": masters }), observation)), observation, at(NOW)).report
 }
 
 fn published(observation: &Observation, previous: Option<&ValkeyClusterStatus>) -> ValkeyClusterStatus {
@@ -207,4 +209,45 @@ fn a_refused_setting_is_a_trouble_that_names_it_once() {
     let told: Vec<_> =
         report.troubles.iter().map(|trouble| (trouble.reason.as_str(), trouble.message.as_str())).collect();
     assert_eq!(told, [("SettingRefused", "settings were refused: maxmemory-policy: Valkey refused the value")]);
+}
+
+fn with_modules(modules: &[(usize, &[(&str, i64)])]) -> Observation {
+    let mut sidecars = all(9_000);
+    for (ordinal, loaded) in modules {
+        sidecars[*ordinal].modules =
+            Some(loaded.iter().map(|(name, version)| ((*name).to_owned(), *version)).collect());
+    }
+    observed(6, sidecars)
+}
+
+#[test]
+fn the_modules_of_all_nodes_are_listed_and_stay_while_nobody_can_tell() {
+    let observation = with_modules(&[(0, &[("json", 10_002), ("bf", 1)]), (1, &[("json", 10_001)]), (2, &[])]);
+    let status = published(&observation, None);
+    let listed = serde_json::to_value(&status.modules).unwrap();
+    assert_eq!(
+        listed,
+        json!([{ "name": "bf", "version": 1, "pods": 1 }, { "name": "json", "version": 10_002, "pods": 2 }])
+    );
+    let silent = published(&observed(6, all(9_000)), Some(&status));
+    assert_eq!(silent.modules, status.modules);
+    let unloaded = published(&with_modules(&[(0, &[]), (1, &[])]), Some(&status));
+    assert_eq!(unloaded.modules, []);
+}
+
+#[test]
+fn a_node_without_the_modules_its_pod_was_made_with_is_named() {
+    let spec = json!({ "modules": [{ "path": "/m/a.so" }] });
+    let said = |loaded: &[(&str, i64)], annotated: bool| {
+        let mut observation = with_modules(&[(0, loaded)]);
+        let made_with = validated(&spec, &observation).restart_inputs;
+        if annotated {
+            observation.pods[0].annotations = manifests::restart::annotations(&made_with).into();
+        }
+        let report = plan(Ok(&validated(&spec, &observation)), &observation, at(NOW)).report;
+        report.troubles.into_iter().map(|trouble| trouble.message).find(|message| message.contains("spec.modules"))
+    };
+    assert!(said(&[], true).is_some_and(|message| message.contains("pod poc-0") && message.contains("sidecarImage")));
+    assert_eq!(said(&[("a", 1)], true), None);
+    assert_eq!(said(&[], false), None, "it was made before there were any, and waits for its restart");
 }

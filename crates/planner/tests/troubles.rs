@@ -113,6 +113,25 @@ fn every_known_trouble_has_its_reason_and_names_the_culprit() {
     );
 }
 
+/// Pods of clusters with modules show the end of their log; nothing else of it is repeated.
+#[test]
+fn a_module_that_cannot_be_loaded_is_named_with_the_reason() {
+    let ended = |message: &str| {
+        let crash = json!({ "terminated": { "exitCode": 1, "reason": "Error", "message": message } });
+        let waiting = json!({ "waiting": { "reason": "CrashLoopBackOff" } });
+        observation(vec![pod(1, container("valkey", waiting, crash))])
+    };
+    let log = "1:M * secret stuff\n1:M # Module /m/x.so failed to load: /m/x.so: no such file\n\
+        1:M # Can't load module from /m/x.so: server aborting\n";
+    assert_degraded(
+        &ended(log),
+        "ValkeyCrashLooping",
+        "exit code 1 (Error): module /m/x.so failed to load: /m/x.so: no such file: correct spec.modules",
+    );
+    assert!(!degraded(&ended(log)).2.contains("secret"));
+    assert!(degraded(&ended("1:M # some other end\n")).2.ends_with("exit code 1 (Error)"));
+}
+
 #[test]
 fn a_container_between_two_crashes_is_still_crashing() {
     let crash = |at: &str| json!({ "terminated": { "exitCode": 137, "reason": "OOMKilled", "finishedAt": at } });

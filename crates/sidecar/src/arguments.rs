@@ -1,5 +1,6 @@
 //! The command line. Pure; `main` reads it.
 
+use crate::configuration::modules::Modules;
 use api::{
     names::{LINE_TOKEN_FILE, directory, environment, port},
     node_settings::{SETTINGS_DIRECTORY, SETTINGS_FILE},
@@ -68,6 +69,9 @@ pub struct PodArguments {
     /// The version this pod's Valkey has; the settings' version counts only where this is absent.
     #[arg(long, env = environment::VALKEY_VERSION)]
     pub valkey_version: Option<ValkeyVersion>,
+    /// The modules this pod's Valkey loads, as JSON: [{"path": "…", "args": ["…"]}].
+    #[arg(long, env = environment::VALKEY_MODULES, value_name = "JSON")]
+    pub modules: Option<Modules>,
 }
 
 impl PodArguments {

@@ -1,6 +1,9 @@
 //! The answer of INFO: `name:value` lines. Pure; probes, metrics and the hand-over read it.
 
-use std::{collections::HashMap, net::SocketAddr};
+use std::{
+    collections::{BTreeMap, HashMap},
+    net::SocketAddr,
+};
 use topology::Role;
 
 /// Fields by name. Typed questions return `None` when this server version does not have the field.
@@ -19,7 +22,7 @@ pub struct AttachedReplica {
 impl Info {
     pub fn parse(text: &str) -> Self {
         let fields = text.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once(':'));
-        Self(fields.map(|(name, value)| (name.to_owned(), value.trim_end().to_owned())).collect())
+        Self(fields.map(|(name, value)| (key(name, value), value.trim_end().to_owned())).collect())
     }
 
     pub fn text(&self, name: &str) -> Option<&str> {
@@ -55,15 +58,37 @@ impl Info {
         counts.filter_map(|count| count.parse::<u64>().ok()).sum()
     }
 
+    /// The loaded modules by name, each with its version, from the section `module_list`: `module:name=json,ver=10002,api=1,…`.
+    pub fn modules(&self) -> BTreeMap<&str, i64> {
+        let modules =
+            self.0.iter().filter_map(|(key, line)| Some((key.strip_prefix(MODULE)?.strip_prefix(':')?, line)));
+        modules
+            .map(|(name, line)| (name, attribute(line, "ver").and_then(|ver| ver.parse().ok()).unwrap_or_default()))
+            .collect()
+    }
+
     /// Replicas attached to this primary, in the server's order; one without a readable address is left out.
     pub fn attached_replicas(&self) -> Vec<AttachedReplica> {
         (0..).map_while(|index| self.text(&format!("slave{index}"))).filter_map(attached_replica).collect()
     }
 }
 
+/// Modules all have the same name of a field.
+const MODULE: &str = "module";
+
+fn key(name: &str, value: &str) -> String {
+    let module = attribute(value, "name").filter(|_| name == MODULE);
+    module.map_or_else(|| name.to_owned(), |module| format!("{MODULE}:{module}"))
+}
+
+/// Of `name=json,ver=10002`.
+fn attribute<'a>(line: &'a str, name: &str) -> Option<&'a str> {
+    let mut pairs = line.trim_end().split(',').filter_map(|pair| pair.split_once('='));
+    pairs.find(|(key, _)| *key == name).map(|(_, value)| value)
+}
+
 fn attached_replica(line: &str) -> Option<AttachedReplica> {
-    let field = |name: &str| line.split(',').filter_map(|pair| pair.split_once('=')).find(|(key, _)| *key == name);
-    let value = |name: &str| field(name).map(|(_, value)| value);
+    let value = |name: &str| attribute(line, name);
     Some(AttachedReplica {
         address: SocketAddr::new(value("ip")?.parse().ok()?, value("port")?.parse().ok()?),
         online: value("state") == Some("online"),
@@ -110,6 +135,14 @@ mod tests {
     fn keys_of_all_databases_are_counted() {
         let info = Info::parse("db0:keys=3,expires=0,avg_ttl=0\r\ndb21:keys=4,expires=1\r\ndbx:keys=9\r\n");
         assert_eq!((info.keys(), Info::default().keys()), (7, 0));
+    }
+
+    #[test]
+    fn modules_are_listed_by_name_with_their_versions() {
+        let list = "# Modules\r\nmodule:name=json,ver=10002,api=1,filters=0,usedby=[],using=[],options=[]\r\n\
+            module:name=bf,ver=10000,api=1,filters=0,usedby=[],using=[],options=[handle-io-errors]\r\n";
+        assert_eq!(Info::parse(list).modules(), BTreeMap::from([("bf", 10_000), ("json", 10_002)]));
+        assert_eq!(Info::parse(PRIMARY).modules(), BTreeMap::new());
     }
 
     #[test]

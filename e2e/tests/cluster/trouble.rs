@@ -19,7 +19,7 @@ struct Trouble {
     is_in: fn(&Pod) -> bool,
 }
 
-fn troubles() -> [Trouble; 4] {
+fn troubles() -> [Trouble; 5] {
     let elsewhere = json!({"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
         {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["nowhere"]}]}]}});
     [
@@ -49,6 +49,13 @@ fn troubles() -> [Trouble; 4] {
             fields: json!({"config": {"tcp-backlog": "nonsense"}}),
             reason: "ValkeyCrashLooping",
             told: &["container valkey of pod crashing-", "exit code 1"],
+            is_in: |pod| waits_for(pod, &["CrashLoopBackOff"]) && is_in_a_loop(pod),
+        },
+        Trouble {
+            name: "moduleless",
+            fields: json!({"modules": [{"path": "/nowhere/none.so"}]}),
+            reason: "ValkeyCrashLooping",
+            told: &["pod moduleless-", "module /nowhere/none.so failed to load: ", "correct spec.modules"],
             is_in: |pod| waits_for(pod, &["CrashLoopBackOff"]) && is_in_a_loop(pod),
         },
     ]

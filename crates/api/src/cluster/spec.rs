@@ -7,6 +7,7 @@ use super::backup::Backup;
 use super::effective::built_in;
 use super::exporter::Exporter;
 use super::image::{Image, ValkeyImage};
+use super::module::Module;
 use super::network_policy::NetworkPolicy;
 use super::replication::Replication;
 use super::resources::Resources;
@@ -56,15 +57,16 @@ use std::collections::BTreeMap;
     printcolumn(name = "Plan", type_ = "string", priority = 1, json_path = ".status.plan")
 )]
 pub struct ValkeyClusterSpec {
-    /// The Valkey image. Changing it replaces the pods.
+    /// The Valkey image. Takes effect when the pods restart, which the condition RestartRequired waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub valkey_image: Option<ValkeyImage>,
     /// Number of shards, each with one primary. At least 3, and not more than 1000 pods: 1000 shards without replicas, 500 with one
-    /// replica each. Default: 3.
+    /// replica each. A cluster that was formed keeps its number, and says so (NotSupportedYet). Default: 3.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = built_in::MASTER_COUNT, "x-kubernetes-validations" = rules::master_count()))]
     pub master_count: Option<i32>,
-    /// Replicas of each primary, from 0 to 5. With 0 the loss of a pod is the loss of a shard. Default: 1.
+    /// Replicas of each primary, from 0 to 5. With 0 the loss of a pod is the loss of a shard. More are added at once; shards keep those
+    /// they have when it is lowered, and say so (NotSupportedYet). Default: 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-validations" = rules::replicas_per_master()))]
     pub replicas_per_master: Option<i32>,
@@ -78,22 +80,23 @@ pub struct ValkeyClusterSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253), extend("x-kubernetes-validations" = rules::acl()))]
     pub acl: Option<String>,
-    /// Which pods the Valkey pods want to be near.
+    /// Which pods the Valkey pods want to be near. Takes effect when the pods restart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_affinity: Option<PodAffinity>,
     /// Which pods the Valkey pods want to be away from. Left out, the pods of this cluster avoid each other's node and zone where they can.
+    /// Takes effect when the pods restart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_anti_affinity: Option<PodAntiAffinity>,
-    /// Which nodes the pods may or should run on.
+    /// Which nodes the pods may or should run on. Takes effect when the pods restart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_affinity: Option<NodeAffinity>,
-    /// Taints the pods tolerate.
+    /// Taints the pods tolerate. Takes effect when the pods restart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tolerations: Option<Vec<Toleration>>,
-    /// How the pods spread over nodes and zones. Left out, evenly over both where possible.
+    /// How the pods spread over nodes and zones. Left out, evenly over both where possible. Takes effect when the pods restart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topology_spread_constraints: Option<Vec<TopologySpreadConstraint>>,
-    /// PriorityClass of the pods.
+    /// PriorityClass of the pods. Takes effect when the pods restart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub priority_class_name: Option<String>,
@@ -101,7 +104,7 @@ pub struct ValkeyClusterSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub runtime_class_name: Option<String>,
-    /// CPU and memory of the valkey container.
+    /// CPU and memory of the valkey container. Takes effect when the pods restart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
     /// Environment variables of the valkey container, for example TZ or what a module reads. They take effect when the pods restart. Those
@@ -124,32 +127,33 @@ pub struct ValkeyClusterSpec {
     /// A PersistentVolumeClaim for each pod. Left out, the data lives as long as the pod. Only the size can change, and only upwards.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pvc: Option<Storage>,
-    /// How the pods keep their data on disk.
+    /// How the pods keep their data on disk. Changing it restarts nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backup: Option<Backup>,
-    /// The sidecar's image. Left out, the one that came with the operator when the cluster was made or last restarted.
+    /// The sidecar's image. Left out, the one of the operator when the cluster was made, or when a restart last became due. Takes effect when
+    /// the pods restart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sidecar_image: Option<Image>,
     /// CPU and memory of the sidecar container. Left out, it asks for 10m CPU and 32Mi of memory and may use 32Mi. What is given stands
     /// for all of it: write the memory limit too, which must be at least 32Mi. Takes effect when the pods restart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sidecar_resources: Option<Resources>,
-    /// Metrics for Prometheus.
+    /// Metrics for Prometheus. A change of the container takes effect when the pods restart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exporter: Option<Exporter>,
-    /// The Service for clients, named as the cluster.
+    /// The Service for clients, named as the cluster. Changing it restarts nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<ClientService>,
-    /// A Service that leads to the replicas only.
+    /// A Service that leads to the replicas only. Changing it restarts nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_service: Option<ReadService>,
-    /// The ServiceAccount of the pods.
+    /// The ServiceAccount of the pods. Changing it restarts nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_account: Option<PodServiceAccount>,
     /// Who may reach the pods over the network. Changing it restarts nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network_policy: Option<NetworkPolicy>,
-    /// How primaries and their replicas work together.
+    /// How primaries and their replicas work together. Changing it restarts nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replication: Option<Replication>,
     /// Parameters of valkey.conf, for example maxmemory-policy: "allkeys-lru". Values are strings. Most take effect at once;
@@ -157,10 +161,18 @@ pub struct ValkeyClusterSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "super::config_rules::schema")]
     pub config: Option<BTreeMap<String, String>>,
+    /// Modules that every Valkey loads when it starts, in this order, at most 16. A Valkey that cannot load one does not start. Left out,
+    /// an image called valkey-bundle loads what its own entry point does: json, search, bloom and ldap; any other image loads none. A cluster
+    /// that ran that image without them before goes on without until they are named here. Takes effect when the pods restart: use no command
+    /// of a new module before every pod has it (status.modules), and remove none while there is data of its types.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16))]
+    pub modules: Option<Vec<Module>>,
     /// How long the identity of this cluster's sidecars lasts. Changing it restarts nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operator_mtls: Option<OperatorMtls>,
-    /// The operator leaves the cluster alone while this is true. The pods go on serving. Default: false.
+    /// The operator leaves the cluster alone while this is true, but for the certificates of its sidecars, which are renewed. The pods go
+    /// on serving. Default: false.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<bool>,
 }

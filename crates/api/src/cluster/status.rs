@@ -60,6 +60,10 @@ pub struct ValkeyClusterStatus {
     #[serde(default, deserialize_with = "readable::entries", skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"], "maxItems" = 100))]
     pub pods: Vec<PodStatus>,
+    /// The modules that the nodes have loaded, by name, at most 32.
+    #[serde(default, deserialize_with = "readable::entries", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"], "maxItems" = 32))]
+    pub modules: Vec<ModuleStatus>,
     /// The shards as last known: which slots, which nodes, who is the primary.
     #[serde(default, deserialize_with = "readable::entries", skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["id"]))]
@@ -105,6 +109,18 @@ pub struct PodStatus {
     /// When the certificate ends that the sidecar connected with; it is replaced well before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate_expires: Option<Time>,
+}
+
+/// A module that nodes have loaded.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ModuleStatus {
+    /// What it calls itself, such as json.
+    pub name: String,
+    /// As it numbers itself, the highest of all nodes: 10002 is mostly meant as 1.0.2.
+    pub version: i64,
+    /// How many nodes have it. As long as that are not all, its commands are not understood everywhere.
+    pub pods: i32,
 }
 
 /// The StatefulSet that runs the pods.

@@ -15,7 +15,7 @@ pub struct Sender {
     #[prost(string, tag = "6")]
     pub sidecar_version: ::prost::alloc::string::String,
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct HeartbeatRequest {
     #[prost(message, optional, tag = "1")]
     pub sender: ::core::option::Option<Sender>,
@@ -85,7 +85,7 @@ pub struct Boot {
     pub journal: bool,
 }
 /// What Valkey says of itself. Absent in a heartbeat when Valkey could not be asked.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct NodeState {
     #[prost(string, tag = "1")]
     pub node_id: ::prost::alloc::string::String,
@@ -124,6 +124,23 @@ pub struct NodeState {
     /// process started, so that there is only what its own disk had. Absent: not told.
     #[prost(int64, optional, tag = "16")]
     pub primary_link_down_seconds: ::core::option::Option<i64>,
+    /// Absent: not told.
+    #[prost(message, optional, tag = "17")]
+    pub modules: ::core::option::Option<LoadedModules>,
+}
+/// What MODULE LIST says, by name.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct LoadedModules {
+    #[prost(message, repeated, tag = "1")]
+    pub modules: ::prost::alloc::vec::Vec<LoadedModule>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LoadedModule {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// As the module numbers itself: 10002 is mostly meant as 1.0.2.
+    #[prost(int64, tag = "2")]
+    pub version: i64,
 }
 /// What this node believes about the whole cluster, small enough for every heartbeat; equal digests mean equal views.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -11,7 +11,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use planner::nodes::{NodeObservation, NodeRecord};
 use planner::{ClaimFacts, Identity, LineFacts, Observation, Observed, PodFacts, SidecarState};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::time::Duration;
+
+/// Modules that are listened to of one node; Valkeys have a handful.
+const MODULES: usize = 32;
 
 /// Everything that was seen of one cluster, and when something is due.
 pub struct Seen {
@@ -86,7 +90,15 @@ fn sidecar_state(facts: &SidecarFacts) -> SidecarState {
         version: shortened(format_args!("{}", facts.version)),
         certificate_expires: Some(facts.certificate.not_after),
         refused: refused.map(|refused| shortened(format_args!("{refused}"))).collect(),
+        modules: modules(facts),
     }
+}
+
+/// None while its Valkey does not answer. A sidecar that is too old to tell them is too old to have them loaded.
+fn modules(facts: &SidecarFacts) -> Option<BTreeMap<String, i64>> {
+    let node = facts.beat.node.as_ref().filter(|node| !node.run_id.is_empty())?;
+    let told = node.modules.iter().flat_map(|list| &list.modules).take(MODULES);
+    Some(told.map(|module| (shortened(format_args!("{}", module.name)), module.version)).collect())
 }
 
 fn identity(metadata: &ObjectMeta) -> Identity {

@@ -5,6 +5,7 @@ pub mod apply;
 pub mod data_folder;
 pub mod fixed;
 pub mod maximum_memory;
+pub mod modules;
 pub mod plan;
 pub mod record;
 pub mod render;

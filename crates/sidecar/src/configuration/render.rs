@@ -1,6 +1,6 @@
 //! The text of valkey.conf. Pure; `run` writes it, `render` prints it.
 
-use super::{data_folder::DataFolder, fixed, record::Record, wanted::Wanted};
+use super::{data_folder::DataFolder, fixed, modules::Modules, record::Record, wanted::Wanted};
 use crate::arguments::PodArguments;
 use api::{node_settings::NodeSettings, valkey_version::ValkeyVersion};
 use std::fmt::Write;
@@ -28,6 +28,11 @@ pub fn conf(inputs: &Inputs<'_>) -> String {
     let mut text = String::from("# Written by valkey-sidecar, which overwrites every edit.\n");
     for (name, value) in fixed::parameters(inputs.pod, inputs.settings, inputs.version) {
         line(&mut text, name, &value);
+    }
+    // Before the data is loaded, and whatever else is left out: data may be of their types.
+    for words in inputs.pod.modules.iter().flat_map(Modules::arguments) {
+        let quoted: Vec<String> = words.into_iter().map(quote).collect();
+        let _ = writeln!(text, "loadmodule {}", quoted.join(" "));
     }
     line(&mut text, "appendonly", if append_only { "yes" } else { "no" });
     for (name, value) in &wanted.restart {

@@ -33,6 +33,20 @@ fn the_pods_identity_and_places_are_in_the_file() {
 }
 
 #[test]
+fn modules_are_loaded_whatever_is_trusted_and_their_arguments_stay_one_each() {
+    let modules = r#"[{"path":"/m/json.so"},{"path":"/m/limit.so","args":["most","1 2\nport 1",""]}]"#.parse().ok();
+    let (settings, pod) = (settings(&[]), PodArguments { modules, ..pod() });
+    for trust in [Trust::Hopeful, Trust::Proven] {
+        let record = &Record::default();
+        let text =
+            conf(&Inputs { pod: &pod, settings: &settings, version: version("9.1"), record, data: NOTHING, trust });
+        assert!(has(&text, "loadmodule /m/json.so"), "{text}");
+        assert!(has(&text, r#"loadmodule /m/limit.so most "1 2\x0aport 1" """#), "{text}");
+    }
+    assert!(!hopeful(&[], &Record::default()).contains("loadmodule"));
+}
+
+#[test]
 fn a_value_cannot_smuggle_in_a_directive() {
     let text = hopeful(&[("proc-title-template", "x\"\nuser default on nopass +@all ~*\n\\")], &Record::default());
     assert!(!text.contains("\nuser default"));

@@ -123,6 +123,7 @@ pub(crate) mod tests {
             node_name: None,
             memory_limit: None,
             valkey_version: None,
+            modules: None,
         }
     }
 

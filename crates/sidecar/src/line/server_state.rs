@@ -3,11 +3,11 @@
 
 use super::slots_digest::slots_digest;
 use crate::role::contract_role;
-use link::contract::{ClusterView, Condition, NodeState};
+use link::contract::{ClusterView, Condition, LoadedModule, LoadedModules, NodeState};
 use topology::{ClusterNode, ClusterNodes, Position};
 use valkey::{CallError, ClusterInfo, Connection, Info};
 
-const SECTIONS: [&str; 5] = ["server", "replication", "memory", "keyspace", "cluster"];
+const SECTIONS: [&str; 6] = ["server", "replication", "memory", "keyspace", "cluster", "module_list"];
 
 /// Cluster facts are `None` on a server that is not in cluster mode.
 #[derive(Clone, Debug)]
@@ -51,7 +51,13 @@ impl ServerState {
             shard_id: self.shard_id.clone(),
             replication_id: text("master_replid"),
             primary_link_down_seconds: self.primary_link_down_seconds(),
+            modules: Some(self.modules()),
         }
+    }
+
+    fn modules(&self) -> LoadedModules {
+        let loaded = |(name, version): (&str, i64)| LoadedModule { name: name.to_owned(), version };
+        LoadedModules { modules: self.info.modules().into_iter().map(loaded).collect() }
     }
 
     pub fn primary_link_up(&self) -> bool {
@@ -144,6 +150,14 @@ mod tests {
         assert_eq!((state.role(), state.replication_offset, state.primary_link_up), (Role::Replica, 40, true));
         assert_eq!(state.condition(), Condition::NotInSync);
         assert_eq!(state.primary_link_down_seconds, Some(0));
+    }
+
+    #[test]
+    fn a_server_tells_its_modules_and_also_that_it_has_none() {
+        let told = |info: &str| seen(info).node_state(Condition::Ready).modules.map(|list| list.modules);
+        let json = LoadedModule { name: "json".into(), version: 10_002 };
+        assert_eq!(told("module:name=json,ver=10002,api=1\n"), Some(vec![json]));
+        assert_eq!(told("role:master\n"), Some(Vec::new()));
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod line;
 mod line_identity;
 mod line_operator;
 mod live_settings;
+mod modules;
 mod pod;
 mod probes;
 mod workload_api;

@@ -55,7 +55,7 @@ fn every_field_set_changed_and_unset_shows_in_the_pods() -> Result<()> {
 fn every_field_of_the_spec_is_in_the_table_or_has_a_test_of_its_own() {
     let definition = serde_json::to_value(api::definition::valkey_cluster()).unwrap();
     let schema = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"];
-    let elsewhere = ["networkPolicy", "operatorMtls", "securityContext", "pvc", "paused", "sidecarImage"];
+    let elsewhere = ["networkPolicy", "operatorMtls", "securityContext", "pvc", "paused", "sidecarImage", "modules"];
     let refused = ["tls", "acl", "clusterType", "clusterPassword"];
     let known: BTreeSet<&str> = schema.as_object().unwrap().keys().map(String::as_str).collect();
     let table = fields();

@@ -1,19 +1,22 @@
 //! How each field is put together from the layers. Pure.
 
-use super::built_in;
 use super::resolver::Resolver;
 use super::spec::{
     AppendOnlyFile, Backup, ClientService, DatabaseSnapshots, EffectiveSpec, Exporter, Image, NetworkPolicy,
     OperatorMtls, PodServiceAccount, ReadService, Replication, Resources, SecurityContext, ServiceMonitor, Storage,
 };
+use super::{Origin, built_in};
 use crate::cluster::{self, ValkeyClusterSpec};
+use crate::module::{self, Module};
 use k8s_openapi::api::core::v1::LocalObjectReference;
 
 pub fn resolve(from: &mut Resolver<'_>) -> EffectiveSpec {
     let replicas_per_master =
         from.value("replicasPerMaster", |spec| spec.replicas_per_master.as_ref(), built_in::REPLICAS_PER_MASTER);
+    let valkey_image = valkey_image(from);
     EffectiveSpec {
-        valkey_image: valkey_image(from),
+        modules: modules(from, &valkey_image.name),
+        valkey_image,
         master_count: from.value("masterCount", |spec| spec.master_count.as_ref(), built_in::MASTER_COUNT),
         replicas_per_master,
         tls: from.find("tls", |spec| spec.tls.as_ref()),
@@ -61,6 +64,19 @@ fn valkey_image(from: &mut Resolver<'_>) -> Image {
         name: from.value("valkeyImage.name", |spec| of(spec)?.name.as_ref(), built_in::VALKEY_NAME),
         tag: from.value("valkeyImage.tag", |spec| of(spec)?.tag.as_ref(), built_in::VALKEY_TAG),
         image_pull_secrets: pull_secrets(from, "valkeyImage", |spec| of(spec)?.image_pull_secrets.as_ref()),
+    }
+}
+
+/// Left out, what the image's own entry point would load; of most images that is nothing, which is no value.
+fn modules(from: &mut Resolver<'_>, image: &str) -> Vec<Module> {
+    let (named, of_image) = (from.find("modules", |spec| spec.modules.as_ref()), module::of_image(image));
+    match named {
+        Some(named) => named.iter().map(Module::from).collect(),
+        None if of_image.is_empty() => of_image,
+        None => {
+            from.note("modules", Origin::BuiltIn);
+            of_image
+        }
     }
 }
 

@@ -54,7 +54,7 @@ impl<'a> Resolver<'a> {
         merged
     }
 
-    fn note(&mut self, path: &str, origin: Origin) {
+    pub fn note(&mut self, path: &str, origin: Origin) {
         self.origins.insert(format!("spec.{path}"), origin);
     }
 }

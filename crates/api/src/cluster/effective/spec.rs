@@ -1,6 +1,7 @@
 //! The spec without gaps: field for field the one people write. Pure. What is still optional here has no default.
 
 use crate::cluster::AppendFsync;
+use crate::module::Module;
 use k8s_openapi::api::core::v1::{
     EnvVar, LocalObjectReference, NodeAffinity, PodAffinity, PodAntiAffinity, Toleration, TopologySpreadConstraint,
 };
@@ -40,6 +41,7 @@ pub struct EffectiveSpec {
     pub network_policy: NetworkPolicy,
     pub replication: Replication,
     pub config: BTreeMap<String, String>,
+    pub modules: Vec<Module>,
     pub operator_mtls: OperatorMtls,
     pub paused: bool,
 }
