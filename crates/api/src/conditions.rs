@@ -1,6 +1,7 @@
 //! The conditions a ValkeyCluster always has, the reasons they give, and how a list of them moves on. Pure.
 //! `docs/conditions.md` explains each for users; a test keeps both equal.
 
+use crate::text::shortened;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::jiff::Timestamp;
 
@@ -56,6 +57,8 @@ names! {
         Stalled,
         /// No sidecar is older than the operator; the message names those that are, and the way to replace them.
         SidecarsUpToDate,
+        /// Parameters of the spec that the operator does not know are in effect on every pod.
+        ParametersInEffect,
     }
 }
 
@@ -124,6 +127,10 @@ names! {
         Serving,
         /// A primary answers and takes no writes.
         WritesRefused,
+        /// Every parameter is known, or in effect on every pod.
+        AllParametersInEffect,
+        /// A parameter that the operator does not know is not in effect on some pods.
+        ParametersNotInEffect,
         /// Every slot is served.
         AllSlotsCovered,
         /// Some slots have no owner.
@@ -166,6 +173,11 @@ names! {
         Orchestrating,
     }
 }
+
+/// Most conditions of an object; there are fewer, and each type is there once.
+pub const CONDITIONS: usize = 32;
+/// A status stays far below the limit of an object, whatever goes wrong at once.
+pub const LONGEST_TEXT: usize = 1024;
 
 /// What is now true of one condition type; the times are added by [`advance`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -210,7 +222,7 @@ impl Statement<'_> {
             type_: self.condition.to_owned(),
             status: status.to_owned(),
             reason: self.reason.to_owned(),
-            message: self.message.to_owned(),
+            message: shortened(self.message, LONGEST_TEXT).into_owned(),
             observed_generation: generation,
             last_transition_time: before.map_or(Time(now), |condition| condition.last_transition_time.clone()),
         }

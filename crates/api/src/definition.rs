@@ -8,6 +8,9 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use kube_core::CustomResourceExt;
 
+/// Which schema this is: higher whenever a definition was changed since the last release. What is installed says its own.
+pub const REVISION: u32 = 2;
+
 /// The definition of ValkeyCluster.
 pub fn valkey_cluster() -> CustomResourceDefinition {
     let mut definition = marked(ValkeyCluster::crd());
@@ -52,10 +55,12 @@ fn declare(root: &mut JSONSchemaProps, field: &RefusedField) {
     }
 }
 
-/// With the mark by which install tells ours from somebody else's.
+/// With the mark by which install tells ours from somebody else's, and the older from the newer.
 fn marked(mut definition: CustomResourceDefinition) -> CustomResourceDefinition {
     let metadata = &mut definition.metadata;
-    metadata.annotations.get_or_insert_default().insert(annotation::OWNER.to_owned(), MANAGER.to_owned());
+    let marks = [(annotation::OWNER, MANAGER.to_owned()), (annotation::SCHEMA_REVISION, REVISION.to_string())];
+    let marks = marks.map(|(name, value)| (name.to_owned(), value));
+    metadata.annotations.get_or_insert_default().extend(marks);
     metadata.labels.get_or_insert_default().insert(label::PART_OF.to_owned(), MANAGER.to_owned());
     for schema in definition.spec.versions.iter_mut().filter_map(|version| version.schema.as_mut()) {
         schema.open_api_v3_schema.iter_mut().for_each(drop_unsigned_formats);

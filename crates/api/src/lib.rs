@@ -10,11 +10,17 @@ pub mod conditions;
 #[cfg(feature = "crd")]
 pub mod definition;
 pub mod duration;
+#[cfg(feature = "crd")]
+pub mod installed;
 pub mod module;
 pub mod names;
 pub mod node_settings;
 pub mod parameters;
 pub mod quantity;
+#[cfg(feature = "crd")]
+mod readable;
+#[cfg(feature = "crd")]
+pub mod stored;
 pub mod text;
 pub mod valkey_version;
 #[cfg(feature = "crd")]

@@ -19,6 +19,8 @@ pub mod annotation {
     pub const CR: &str = "valkey.io/cr";
     /// On our CRDs: who made them. Install refuses to overwrite a CRD of the same name without it.
     pub const OWNER: &str = "valkey.io/owner";
+    /// On our CRDs: which schema it is, see `definition::REVISION`.
+    pub const SCHEMA_REVISION: &str = "valkey.io/schema-revision";
     /// On the pod template: digest over all that needs a restart.
     pub const RESTART_REVISION: &str = "valkey.io/restart-revision";
     /// On the pod template: the same, field by field, so that what is pending can be named.

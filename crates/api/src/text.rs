@@ -12,6 +12,14 @@ pub fn listed<T: AsRef<str>>(items: &[T], most: usize) -> String {
     }
 }
 
+/// Not longer than that many characters, with a sign where the rest is missing.
+pub fn shortened(text: &str, most: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(most) {
+        None => Cow::Borrowed(text),
+        Some(_) => Cow::Owned(text.chars().take(most.saturating_sub(1)).chain(['…']).collect()),
+    }
+}
+
 /// The first hexadecimal digits of the SHA-256: which content this is.
 pub fn digest(content: &[u8], digits: usize) -> String {
     let all: String = Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect();
@@ -71,6 +79,11 @@ mod tests {
     fn a_long_list_tells_how_many_are_left_out() {
         assert_eq!(listed(&["a", "b"], 2), "a, b");
         assert_eq!(listed(&["a", "b", "c", "d"], 2), "a, b and 2 more");
+    }
+
+    #[test]
+    fn a_long_text_ends_between_characters_and_says_so() {
+        assert_eq!([shortened("größe", 5), shortened("größer", 5), shortened("", 0)], ["größe", "größ…", ""]);
     }
 
     #[test]

@@ -44,6 +44,7 @@ fn leaves() -> Vec<Leaf> {
     vec![
         whole("valkeyImage.name", words()),
         whole("valkeyImage.tag", [json!("8.1"), json!("9.1")]),
+        whole("valkeyImage.version", [json!("8.1"), json!("9.1")]),
         whole("valkeyImage.imagePullSecrets", secrets()),
         whole("masterCount", [json!(4), json!(5)]),
         whole("replicasPerMaster", [json!(0), json!(2)]),
@@ -184,6 +185,30 @@ fn the_bundle_loads_what_its_own_entry_point_does_unless_the_spec_says_otherwise
     assert_eq!(paths(json!({"valkeyImage": bundle})), (4, json, Some(Origin::BuiltIn)));
     assert_eq!(paths(json!({"valkeyImage": bundle, "modules": []})), (0, None, Some(Origin::Object)));
     assert_eq!(paths(json!({})), (0, None, None));
+}
+
+#[test]
+fn an_empty_security_context_leaves_the_ids_to_the_platform_and_a_given_id_does_not() {
+    let ids = |layers: [&Value; 2]| {
+        let [namespace, object] = layers.map(read);
+        let layers = Layers { cluster_namespace: Some(&namespace), ..Layers::of(&object) };
+        let context = resolve(layers).spec.security_context;
+        [context.run_as_user, context.run_as_group, context.fs_group]
+    };
+    let (none, empty, some) = (json!({}), json!({"securityContext": {}}), json!({"securityContext": {"fsGroup": 5}}));
+    let nulls = json!({"securityContext": {"runAsUser": null, "runAsGroup": null, "fsGroup": null}});
+    let built_in = [Some(999); 3];
+    for (layers, expected) in [
+        ([&none, &none], built_in),
+        ([&none, &empty], [None; 3]),
+        ([&none, &nulls], [None; 3]),
+        ([&empty, &none], [None; 3]),
+        ([&some, &empty], [None; 3]),
+        ([&empty, &some], [Some(999), Some(999), Some(5)]),
+        ([&some, &none], [Some(999), Some(999), Some(5)]),
+    ] {
+        assert_eq!(ids(layers), expected, "{layers:?}");
+    }
 }
 
 #[test]

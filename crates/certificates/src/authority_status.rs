@@ -6,6 +6,8 @@ use api::certificates::names::RETIRE_NOW;
 use api::certificates::{
     AuthoritySource, CertificateCondition, CertificateFinding, CertificateReason, TrustedRoot, ValkeyCAStatus, advance,
 };
+use api::conditions::LONGEST_TEXT;
+use api::text::shortened;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -28,7 +30,7 @@ pub fn authority_status(report: &AuthorityReport<'_>, previous: &ValkeyCAStatus,
     let waiting = report.plan.distrustful.len() + report.plan.behind.len();
     ValkeyCAStatus {
         observed_generation: report.generation,
-        source: signing.map(|signing| source(signing.source)),
+        source: signing.map(|signing| source(signing.source).to_string()),
         thumbprint: signing.map(|signing| signing.root.thumbprint.to_string()),
         issued_at: signing.map(|signing| Time(signing.root.lifetime.issued_at)),
         expires_at: signing.map(|signing| Time(signing.root.lifetime.expires_at)),
@@ -36,7 +38,7 @@ pub fn authority_status(report: &AuthorityReport<'_>, previous: &ValkeyCAStatus,
         trusted: report.trusted.clone(),
         operators: Vec::new(),
         waiting_for: i32::try_from(waiting).unwrap_or(i32::MAX),
-        plan: plan(report),
+        plan: plan(report).map(|plan| shortened(&plan, LONGEST_TEXT).into_owned()),
         conditions: advance(&previous.conditions, &findings, report.generation, now),
     }
 }

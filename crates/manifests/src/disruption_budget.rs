@@ -11,11 +11,20 @@ pub fn disruption_budget(cluster: &ValidatedCluster, shape: &Shape) -> PodDisrup
         metadata: metadata::object(cluster, cluster.name.clone()),
         spec: Some(PodDisruptionBudgetSpec {
             min_available: Some(min_available(shape)),
+            unhealthy_pod_eviction_policy: Some(unhealthy_pods(cluster).to_owned()),
             selector: Some(metadata::selector(cluster)),
             ..PodDisruptionBudgetSpec::default()
         }),
         status: None,
     }
+}
+
+/// A pod that is not ready can be moved away from its node where that costs no data: it is on a volume, and Valkey writes it there.
+/// Elsewhere what the pod has in memory may be the last copy.
+fn unhealthy_pods(cluster: &ValidatedCluster) -> &'static str {
+    let backup = &cluster.spec.backup;
+    let kept = cluster.storage.is_some() && (backup.aof.enabled || backup.database.enabled);
+    if kept { "AlwaysAllow" } else { "IfHealthyBudget" }
 }
 
 /// In percent while it is closed: that holds for pods beyond the size, too.

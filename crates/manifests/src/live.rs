@@ -18,6 +18,8 @@ pub struct Live {
     pub exporter_tag: Option<String>,
     /// The image brings modules and the pods load none.
     pub leaves_modules: bool,
+    /// The ids of its pods were left to the platform.
+    pub platform_ids: bool,
     /// None: the pods have no volumes of their own.
     pub volume: Option<LiveVolume>,
     /// The size in the volume claim template that is to stay.
@@ -40,6 +42,7 @@ impl Live {
             valkey_tag: valkey_tag(&spec.template),
             exporter_tag: image(&spec.template, container::EXPORTER).and_then(split).map(|(_, tag)| tag.to_owned()),
             leaves_modules: leaves_modules(&spec.template),
+            platform_ids: inputs(&spec.template).is_some_and(|inputs| inputs.contains_key(restart::SECURITY_CONTEXT)),
             volume: claim.map(volume),
             storage_size: claim.and_then(storage_size),
         }
@@ -82,19 +85,19 @@ fn leaves_modules(template: &PodTemplateSpec) -> bool {
     name.is_some_and(module::is_bundle) && !loads
 }
 
-fn inputs(template: &PodTemplateSpec) -> Option<Inputs> {
-    serde_json::from_str(template_annotation(template, annotation::RESTART_INPUTS)?).ok()
-}
-
 /// Which build an image is, whatever its repository: tag, digest, or both.
 pub fn build_of(image: &str) -> &str {
     split(image).map_or(image, |(_, build)| build)
 }
 
-/// Name and tag. A registry may have a port and a tag a digest, each with a colon of its own.
+fn inputs(template: &PodTemplateSpec) -> Option<Inputs> {
+    serde_json::from_str(template_annotation(template, annotation::RESTART_INPUTS)?).ok()
+}
+
+/// Name and tag. A registry may have a port and a tag a digest, each with a colon of its own; a digest may also stand alone.
 fn split(image: &str) -> Option<(&str, &str)> {
     let after_registry = image.rfind('/').map_or(0, |slash| slash + 1);
-    let name_end = after_registry + image.get(after_registry..)?.find(':')?;
+    let name_end = after_registry + image.get(after_registry..)?.find([':', '@'])?;
     Some((image.get(..name_end)?, image.get(name_end + 1..)?))
 }
 
@@ -117,6 +120,7 @@ mod tests {
             ("valkey:9.1", Some(("valkey", "9.1"))),
             ("registry.example:5000/valkey/valkey:8.1.1", Some(("registry.example:5000/valkey/valkey", "8.1.1"))),
             ("valkey/valkey:9.1.2@sha256:00ff", Some(("valkey/valkey", "9.1.2@sha256:00ff"))),
+            ("registry.example:5000/valkey@sha256:00ff", Some(("registry.example:5000/valkey", "sha256:00ff"))),
             ("registry.example:5000/valkey", None),
         ];
         for (image, expected) in cases {

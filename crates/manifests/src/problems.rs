@@ -4,7 +4,7 @@
 use crate::live::Live;
 use crate::network_problems;
 use crate::validated::{Exporter, Storage, reference};
-use api::cluster::effective::{self, EffectiveSpec, Resources};
+use api::cluster::effective::{self, EffectiveSpec, Origins, Resources};
 use api::cluster::{LEAST_SIDECAR_MEMORY, is_own_variable};
 use api::parameters;
 use api::quantity::Quantity;
@@ -40,8 +40,16 @@ impl Problems {
         result.map_err(|error| self.add(field, error)).ok()
     }
 
-    pub fn version(&mut self, spec: &EffectiveSpec) -> Option<ValkeyVersion> {
-        let version = self.take("spec.valkeyImage.tag", ValkeyVersion::from_tag(&spec.valkey_image.tag))?;
+    /// The version that was said for this tag, or for an earlier one, or else what the tag begins with.
+    pub fn version(&mut self, spec: &EffectiveSpec, origins: &Origins) -> Option<ValkeyVersion> {
+        let origin = |field: &str| origins.get(&format!("spec.valkeyImage.{field}"));
+        let said = spec.valkey_image.version.as_ref().filter(|_| origin("version") >= origin("tag"));
+        let (field, text) = said.map_or(("tag", &spec.valkey_image.tag), |version| ("version", version));
+        let version = self.take(&format!("spec.valkeyImage.{field}"), ValkeyVersion::from_tag(text))?;
+        if version < ValkeyVersion::OLDEST {
+            self.add(&format!("spec.valkeyImage.{field}"), "must be Valkey 8.1 or newer: choose such an image");
+            return None;
+        }
         self.list.extend(config_problems(spec, version));
         Some(version)
     }
@@ -124,6 +132,14 @@ impl Problems {
         let storage = spec.pvc.as_ref()?;
         let size = self.take("spec.pvc.storageSize", Quantity::parse(&storage.storage_size))?;
         let live_size = live.and_then(|live| live.storage_size.clone());
+        if live_size.as_ref().and_then(|live| Quantity::parse(live).ok()).is_some_and(|live| live > size) {
+            let had = live_size.as_deref().unwrap_or_default();
+            let remedy = "keep that, or create a new cluster and move the data there";
+            self.add(
+                "spec.pvc.storageSize",
+                format!("the volumes of this cluster have {had}, and cannot shrink: {remedy}"),
+            );
+        }
         let template_size = live_size.unwrap_or_else(|| storage.storage_size.clone());
         Some(Storage { size, template_size, class: storage.storage_class_name.clone() })
     }
@@ -215,8 +231,8 @@ fn config_problems(spec: &EffectiveSpec, version: ValkeyVersion) -> Vec<Problem>
         let refused = parameters::refusal(name);
         let missing =
             || format!("Valkey {version} does not have {name}: leave it out or choose another valkeyImage.tag");
-        let known = parameters::find(name).is_some_and(|parameter| parameter.facts(version).is_some());
-        refused.or_else(|| (!known).then(missing))
+        let elsewhere = parameters::find(name).is_some_and(|parameter| parameter.facts(version).is_none());
+        refused.or_else(|| elsewhere.then(missing))
     };
     let problems = spec.config.keys().filter_map(|name| Some((name, problem(name)?)));
     problems.map(|(name, problem)| Problem { field: format!("spec.config[{name}]"), problem }).collect()

@@ -15,6 +15,8 @@ pub type Inputs = BTreeMap<String, String>;
 
 pub(crate) const VALKEY_IMAGE: &str = "valkeyImage";
 pub const MODULES: &str = "modules";
+/// Only where the ids are left to the platform: they cannot change, and pods that have some from us need no entry.
+pub(crate) const SECURITY_CONTEXT: &str = "securityContext";
 const DIGEST_LENGTH: usize = 12;
 /// Pods made before they were given an identity have no such entry, and get one only by being replaced. What the Secret holds
 /// changes without a restart.
@@ -24,6 +26,9 @@ pub fn inputs(spec: &EffectiveSpec, version: ValkeyVersion, line: Option<&LineSe
     let mut inputs = Inputs::new();
     let mut add = |field: &str, value: Option<String>| inputs.extend(value.map(|digest| (field.to_owned(), digest)));
     add(VALKEY_IMAGE, Some(image(&spec.valkey_image.name, &spec.valkey_image.tag)));
+    let of_tag = ValkeyVersion::from_tag(&spec.valkey_image.tag).ok();
+    add("valkeyImage.version", (of_tag != Some(version)).then(|| digest(&version)));
+    add(SECURITY_CONTEXT, (spec.security_context == Default::default()).then(|| digest("the platform's choice")));
     add("sidecarImage", spec.sidecar_image.as_ref().map(|own| image(&own.name, &own.tag)));
     add("runtimeClassName", spec.runtime_class_name.as_ref().map(digest));
     add("env", (!spec.env.is_empty()).then(|| digest(&spec.env)));

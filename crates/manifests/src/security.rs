@@ -6,9 +6,9 @@ use k8s_openapi::api::core::v1::{Capabilities, PodSecurityContext, SeccompProfil
 pub fn pod(ids: &Ids) -> PodSecurityContext {
     PodSecurityContext {
         run_as_non_root: Some(true),
-        run_as_user: Some(ids.run_as_user),
-        run_as_group: Some(ids.run_as_group),
-        fs_group: Some(ids.fs_group),
+        run_as_user: ids.run_as_user,
+        run_as_group: ids.run_as_group,
+        fs_group: ids.fs_group,
         // Changing the owner of every file on a large volume would delay each start.
         fs_group_change_policy: Some("OnRootMismatch".to_owned()),
         seccomp_profile: Some(SeccompProfile { type_: "RuntimeDefault".to_owned(), localhost_profile: None }),

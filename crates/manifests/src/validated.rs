@@ -3,7 +3,7 @@
 use crate::live::{Live, build_of};
 use crate::problems::{Problem, Problems};
 use crate::restart::{self, Inputs};
-use api::cluster::effective::{Effective, EffectiveSpec, Origins, Resources};
+use api::cluster::effective::{Effective, EffectiveSpec, Origins, Resources, SecurityContext, built_in};
 use api::duration::Duration;
 use api::names::annotation::UPDATE_SIDECARS;
 use api::node_settings::LineSettings;
@@ -80,8 +80,9 @@ impl ValidatedCluster {
         live: Option<&Live>,
     ) -> Result<Self, Vec<Problem>> {
         let mut problems = Problems::default();
-        let Effective { spec, origins } = effective;
-        let version = problems.version(&spec);
+        let Effective { mut spec, origins } = effective;
+        spec.security_context = security_context(spec.security_context, live);
+        let version = problems.version(&spec, &origins);
         problems.text(&spec);
         problems.environment(&spec);
         problems.sidecar(&spec);
@@ -141,8 +142,19 @@ fn sidecar_image(spec: &EffectiveSpec, settings: &OperatorSettings, live: Option
     kept.and_then(|live| live.sidecar_image.clone()).unwrap_or_else(|| settings.sidecar_image.clone())
 }
 
+/// A cluster from before the ids could be left to the platform has the built-in ones, whatever an empty context means by now.
+fn security_context(wanted: SecurityContext, live: Option<&Live>) -> SecurityContext {
+    let id = Some(built_in::VALKEY_ID);
+    let has_ids = live.is_some_and(|live| !live.platform_ids);
+    if has_ids && wanted == SecurityContext::default() {
+        return SecurityContext { run_as_user: id, run_as_group: id, fs_group: id };
+    }
+    wanted
+}
+
 pub(crate) fn reference(name: &str, tag: &str) -> String {
-    format!("{name}:{tag}")
+    let sign = if tag.starts_with("sha256:") { '@' } else { ':' };
+    format!("{name}{sign}{tag}")
 }
 
 fn pull_secrets(spec: &EffectiveSpec) -> Vec<LocalObjectReference> {

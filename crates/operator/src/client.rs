@@ -1,10 +1,12 @@
 //! The clients to the API server: from a kubeconfig or the pod's service account, and known by name in audit logs. No request, list or
 //! watch waits for ever: an API server may take a connection and never answer.
 
+use api::installed::Installed;
 use hyper::header::{HeaderValue, USER_AGENT};
 use kube::client::ClientBuilder;
 use kube::runtime::watcher;
 use kube::{Client, Config};
+use std::sync::Arc;
 use std::time::Duration;
 use tower::timeout::TimeoutLayer;
 
@@ -44,6 +46,8 @@ pub struct Clients {
     pub requests: Client,
     /// May be silent for longer once an answer has begun.
     pub watches: Client,
+    /// What the API server takes of our statuses.
+    pub installed: Arc<Installed>,
 }
 
 pub async fn clients() -> Result<Clients, Error> {
@@ -58,7 +62,8 @@ pub fn clients_of(mut config: Config, deadlines: Deadlines) -> Result<Clients, E
     config.reset_reader_on_write = true;
     config.headers.push((USER_AGENT, HeaderValue::from_static(AGENT)));
     let watches = client(config.clone(), deadlines.answer, deadlines.watch)?;
-    Ok(Clients { requests: client(config, deadlines.answer, deadlines.answer)?, watches })
+    let requests = client(config, deadlines.answer, deadlines.answer)?;
+    Ok(Clients { requests, watches, installed: Arc::default() })
 }
 
 fn client(mut config: Config, head: Duration, silence: Duration) -> Result<Client, Error> {
@@ -93,7 +98,7 @@ mod tests {
 
     #[tokio::test]
     async fn no_request_waits_for_ever_for_a_silent_api_server() {
-        let Clients { requests, watches } = silent().await;
+        let Clients { requests, watches, .. } = silent().await;
         for client in [requests, watches] {
             let api: Api<Secret> = Api::namespaced(client, "test");
             assert!(api.get("a").await.is_err());

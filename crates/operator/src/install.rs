@@ -1,7 +1,9 @@
 //! The CustomResourceDefinitions: printed, installed, and never taken from somebody else. Called by `main`.
 
-use api::definition::{all, is_ours};
+use api::definition::{REVISION, all, is_ours};
+use api::installed::{Installed, Older, older};
 use api::names::MANAGER;
+use api::text::listed;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, Patch, PatchParams};
 use kube::runtime::wait::{await_condition, conditions::is_crd_established};
@@ -11,6 +13,9 @@ use std::time::Duration;
 
 /// The API server accepts a definition within a second or two.
 const ESTABLISHED_DEADLINE: Duration = Duration::from_secs(30);
+
+/// How many missing fields the log names.
+const NAMED: usize = 20;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -65,26 +70,50 @@ async fn apply(api: &Api<CustomResourceDefinition>, definition: &CustomResourceD
     }
 }
 
-/// For the start of the operator: a definition of our name with another schema makes every object unreadable.
-/// Without the right to look, nothing is said.
-pub async fn check(client: &Client) -> Result<(), Error> {
+/// For the start of the operator: a definition of our name with another schema makes every object unreadable, and one of an earlier
+/// version takes less than we write. Without the right to look, nothing is said.
+pub async fn check(client: &Client) -> Result<Installed, Error> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let mut installed = Installed::default();
     for definition in definitions() {
         match refuse_foreign(&api, &definition.name_any()).await {
             Err(Error::Read { name, source }) => {
                 tracing::info!(name, error = %source, "the definition cannot be checked, going on without");
             }
-            other => other?,
+            found => {
+                let Some(found) = found? else { continue };
+                let Some(older) = older(&found, &definition) else { continue };
+                tracing::warn!(name = older.name, revision = older.revision, "{}", outdated(&older));
+                installed.limited_by(&found);
+            }
         }
     }
-    Ok(())
+    Ok(installed)
 }
 
-async fn refuse_foreign(api: &Api<CustomResourceDefinition>, name: &str) -> Result<(), Error> {
+/// What would not work, and the way out.
+fn outdated(older: &Older) -> String {
+    let unknown = match older.unknown.as_slice() {
+        [] => "some of its rules are outdated".to_owned(),
+        unknown => format!("it does not have {}, which nobody can set or see until then", listed(unknown, NAMED)),
+    };
+    format!(
+        "the CustomResourceDefinition {} is of an earlier version (schema revision {}, this operator is made for {REVISION}): {unknown}. \
+         Upgrade the definitions (helm upgrade with crds.install=true, kubectl apply --server-side -f crds.yaml, or valkey-operator \
+         install-crds) and restart the operator; everything else goes on as before",
+        older.name, older.revision
+    )
+}
+
+/// What is installed under that name, if anything.
+async fn refuse_foreign(
+    api: &Api<CustomResourceDefinition>,
+    name: &str,
+) -> Result<Option<CustomResourceDefinition>, Error> {
     let found = api.get_opt(name).await.map_err(|source| Error::Read { name: name.to_owned(), source })?;
-    match found.filter(|definition| !is_ours(definition)) {
-        Some(foreign) => Err(Error::Foreign { name: name.to_owned(), owner: describe(&foreign) }),
-        None => Ok(()),
+    match found {
+        Some(foreign) if !is_ours(&foreign) => Err(Error::Foreign { name: name.to_owned(), owner: describe(&foreign) }),
+        found => Ok(found),
     }
 }
 
@@ -118,6 +147,22 @@ mod tests {
         let read: Vec<CustomResourceDefinition> =
             documents.map(|document| serde_yaml_ng::from_str(document).unwrap()).collect();
         assert_eq!(read, definitions());
+    }
+
+    #[test]
+    fn an_older_definition_is_told_with_what_it_lacks_and_the_way_out() {
+        let unknown = vec!["spec.networkPolicy".to_owned(), "status.pods[].zone".to_owned()];
+        let told = outdated(&Older { name: "valkeyclusters.valkey.io".into(), revision: 1, unknown });
+        let parts = [
+            "valkeyclusters.valkey.io",
+            "revision 1",
+            "spec.networkPolicy, status.pods[].zone",
+            "install-crds",
+            "helm upgrade",
+        ];
+        assert!(parts.iter().all(|part| told.contains(part)), "{told}");
+        let told = outdated(&Older { name: "valkeyclusters.valkey.io".into(), revision: 1, unknown: Vec::new() });
+        assert!(told.contains("some of its rules are outdated"), "{told}");
     }
 
     #[test]

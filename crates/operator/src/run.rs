@@ -45,16 +45,16 @@ pub enum Error {
 }
 
 /// Runs until `stop` is wished for, or the Lease is lost, which is an error: the process must end.
-pub async fn run(clients: Clients, arguments: &RunArguments, stop: Stop) -> Result<(), Error> {
+pub async fn run(mut clients: Clients, arguments: &RunArguments, stop: Stop) -> Result<(), Error> {
     let client = clients.requests.clone();
     open_files::allow(Limits::default().connections);
     let (health, metrics) = (Arc::new(Health::default()), Arc::new(Metrics::new()));
     let pages = Pages { health: health.clone(), metrics: metrics.clone() };
     let address = serve::start(arguments.listen_address, pages).await?;
     tracing::info!(%address, version = env!("CARGO_PKG_VERSION"), "valkey-operator started");
-    install::check(&client).await?;
+    clients.installed = Arc::new(install::check(&client).await?);
     let replica = Replica::of(&client, arguments);
-    let own = Own::start(client.clone(), replica.identity()?, metrics.clone());
+    let own = Own::start(&clients, replica.identity()?, metrics.clone());
     let (bound, leadership, line) = open_line(&replica, &own, &metrics, &stop).await?;
     let identities = Identities::new(clients.clone(), replica.identity()?, line.roster.clone(), own, metrics.clone());
     let scopes = scopes(&replica, &clients, &health, &metrics, (&line, &identities))?;

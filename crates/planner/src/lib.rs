@@ -18,6 +18,7 @@ mod notices;
 mod objects;
 mod observation;
 mod ownership;
+mod parameters;
 mod plan;
 mod pod_facts;
 mod pod_status;
@@ -43,7 +44,9 @@ pub use digest::of_text as digest;
 pub use identities::{BINDING, BUNDLE, CertificateReport, Certificates, CertificatesRead, Made, OtherStatus};
 pub use manifest::{Manifests, child_manifests, expected_keys};
 pub use notices::{Notice, notices};
+
 pub use observation::{CreationFailure, Identity, Observation, Observed, WriteFailure, WriteOutcome};
+pub use parameters::UnknownParameter;
 pub use plan::{Plan, plan, validate};
 pub use pod_facts::{ContainerFacts, PodFacts};
 pub use pods::{asked_for, missing};

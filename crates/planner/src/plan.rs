@@ -8,7 +8,8 @@ use crate::report::{Asked, Report};
 use crate::safety;
 use crate::step::Step;
 use crate::{
-    gifts, identities, manifest, modules, objects, pods, returning, shape, sidecar_updates, sidecars, storage, troubles,
+    gifts, identities, manifest, modules, objects, parameters, pods, returning, shape, sidecar_updates, sidecars,
+    storage, troubles,
 };
 use api::cluster::effective::{self, EffectiveSpec, Layers};
 use api::cluster::{ValkeyCluster, ValkeyClusterSpec, ownership};
@@ -230,6 +231,7 @@ fn describe_pods(
     report.troubles.extend(found);
     report.troubles.extend(sidecars::refused_settings(observation));
     report.troubles.extend(modules::missing(cluster, observation));
+    report.unknown_parameters = parameters::unknown(cluster, observation);
     if report.has_stateful_set && !observation.stateful_set_is_noticed() {
         report
             .waiting

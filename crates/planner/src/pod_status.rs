@@ -4,13 +4,11 @@
 use crate::report::Report;
 use crate::sidecars::{Contact, Sidecar};
 use crate::status::{Found, whole_second};
-use api::cluster::{PodStatus, ValkeyClusterStatus};
+use api::cluster::{LISTED_PODS, PodStatus, ValkeyClusterStatus};
 use api::conditions::Reason;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::collections::BTreeMap;
 
-/// Pods in the status; the summary counts them all.
-const MOST: usize = 100;
 /// Pods named in a message.
 const NAMED: usize = 10;
 /// Reasons why tokens are refused; mostly all are refused for the same.
@@ -31,7 +29,7 @@ pub fn with_pods(mut status: ValkeyClusterStatus, report: &Report, previous: Pre
 /// Those without a connection first, and not more than fit.
 fn listed(mut pods: Vec<PodStatus>) -> Vec<PodStatus> {
     pods.sort_by_key(|pod| pod.connected);
-    pods.truncate(MOST);
+    pods.truncate(LISTED_PODS);
     pods
 }
 
@@ -64,7 +62,7 @@ fn before<'a>(name: &str, previous: Previous<'a>) -> Option<&'a PodStatus> {
 /// Whether the previous status, which stands while it is not known better, had this pod connected. Of a large cluster only the
 /// pods without a connection are certain to be listed.
 fn was_connected(name: &str, previous: Previous<'_>) -> bool {
-    let full = previous.is_some_and(|status| status.pods.len() >= MOST);
+    let full = previous.is_some_and(|status| status.pods.len() >= LISTED_PODS);
     before(name, previous).map_or(full, |before| before.connected)
 }
 

@@ -3,6 +3,7 @@
 use crate::identities::CertificateReport;
 use crate::modules::LoadedModule;
 use crate::nodes::{Decision, FindingKind};
+use crate::parameters::UnknownParameter;
 use crate::sidecar_updates::SidecarUpdate;
 use crate::sidecars::Sidecar;
 use api::conditions::Reason;
@@ -55,6 +56,8 @@ pub struct Report {
     pub certificates: CertificateReport,
     /// The sidecars beside the operator; None when the spec cannot be read.
     pub sidecar_update: Option<SidecarUpdate>,
+    /// Parameters of the spec that we do not know.
+    pub unknown_parameters: Vec<UnknownParameter>,
 }
 
 impl Report {

@@ -4,20 +4,20 @@ use crate::convergence;
 use crate::modules::LoadedModule;
 use crate::node_status::{before, is_up, of_nodes, orchestrating, still_degraded, unheard, unsound, with_nodes};
 use crate::observation::Identity;
+use crate::parameters;
 use crate::pod_status::{connected, sidecars_connected, with_pods};
 use crate::report::{Asked, Report};
 use crate::sidecar_updates;
 use api::cluster::{ExporterStatus, ModuleStatus, Phase, StatefulSetReference, ValkeyClusterStatus};
-use api::conditions::{ConditionType, Finding, Reason, advance};
+use api::conditions::{ConditionType, Finding, LONGEST_TEXT, Reason, advance};
 use api::names;
+use api::text::shortened;
 use k8s_openapi::jiff::Timestamp;
 
 /// Pods that a message names.
 const NAMED: usize = 5;
 /// Modules in the status; Valkeys have a handful.
 const MODULES: usize = 32;
-/// A status stays far below the limit of an object, whatever goes wrong at once.
-const LONGEST_TEXT: usize = 1024;
 
 /// The API server keeps no fractions of a second: who reads a time back must come to the same one.
 pub fn whole_second(time: Timestamp) -> Timestamp {
@@ -33,7 +33,7 @@ pub fn status(
     let before = previous.map(|status| status.conditions.as_slice()).unwrap_or_default();
     let mut status = ValkeyClusterStatus {
         observed_generation: cluster.generation,
-        phase: Some(phase(report, previous)),
+        phase: Some(phase(report, previous).to_string()),
         cluster_type: Some("cluster".to_owned()),
         selector: Some(names::primaries_selector_text(&cluster.name)),
         sidecar_update: report.sidecar_update.as_ref().map_or_else(
@@ -86,6 +86,7 @@ fn finding(condition: ConditionType, report: &Report, previous: Option<&ValkeyCl
         ConditionType::SlotsCovered | ConditionType::ReplicasInSync | ConditionType::Available => {
             return of_nodes(condition, report, previous);
         }
+        ConditionType::ParametersInEffect => return parameters::in_effect(report),
         ConditionType::Progressing => progressing(report),
         ConditionType::Degraded => degraded(report, previous),
         ConditionType::RestartRequired => restart_required(report),
@@ -95,7 +96,7 @@ fn finding(condition: ConditionType, report: &Report, previous: Option<&ValkeyCl
         ConditionType::SidecarsUpToDate => return sidecars_up_to_date(report, previous),
         ConditionType::Stalled => convergence::stalled(&degraded(report, previous)),
     };
-    Finding { condition, status: Some(status), reason, message: shortened(message) }
+    Finding { condition, status: Some(status), reason, message }
 }
 
 pub(crate) type Found = (bool, Reason, String);
@@ -174,9 +175,7 @@ fn sidecars_up_to_date(report: &Report, previous: Option<&ValkeyClusterStatus>) 
     let condition = ConditionType::SidecarsUpToDate;
     let before = previous.and_then(|status| before(status, condition));
     match sidecar_updates::up_to_date(report) {
-        Some((status, reason, message)) => {
-            Finding { condition, status: Some(status), reason, message: shortened(message) }
-        }
+        Some((status, reason, message)) => Finding { condition, status: Some(status), reason, message },
         None => before.unwrap_or_else(|| unheard(condition)),
     }
 }
@@ -187,7 +186,8 @@ fn secured() -> Found {
 }
 
 fn phase(report: &Report, previous: Option<&ValkeyClusterStatus>) -> Phase {
-    let was_running = previous.and_then(|status| status.phase).is_some_and(|phase| phase != Phase::Pending);
+    let before = previous.and_then(|status| status.phase.as_deref());
+    let was_running = before.is_some_and(|phase| phase != Phase::Pending.as_str());
     if is_up(report, previous) {
         Phase::Running
     } else if degraded(report, previous).0 {
@@ -212,16 +212,13 @@ fn plan_text(report: &Report, previous: Option<&ValkeyClusterStatus>) -> Option<
     if parts.is_empty() && !is_ready && !report.deleting {
         parts.push(format!("wait: {missing}"));
     }
-    (!parts.is_empty()).then(|| shortened(format!("{lead}{}", parts.join("; "))))
+    (!parts.is_empty()).then(|| shortened(&format!("{lead}{}", parts.join("; ")), LONGEST_TEXT).into_owned())
 }
 
 fn pending_text(report: &Report) -> String {
     report.pending.join("; ")
 }
 
-fn shortened(text: String) -> String {
-    if text.chars().count() <= LONGEST_TEXT {
-        return text;
-    }
-    text.chars().take(LONGEST_TEXT - 1).chain(['…']).collect()
-}
+#[cfg(test)]
+#[path = "status_size_tests.rs"]
+mod size_tests;

@@ -6,9 +6,8 @@ use crate::{
     boot::{self, StopNote},
     configuration::{
         append_only::{DataDirectory, Progress, Switch, SwitchError},
-        apply,
+        apply::{self, Applied},
         data_folder::DataFolder,
-        plan::Pending,
         record::Record,
         render::{self, Inputs, Trust},
         wanted::{Values, Wanted},
@@ -233,10 +232,10 @@ impl Agent {
         if self.is_withheld(&mut connection, &info, &wanted, version).await? {
             return Ok(None);
         }
-        let pending = apply::apply(&mut connection, &wanted, version, &mut self.record).await?;
+        let applied = apply::apply(&mut connection, &wanted, version, &mut self.record).await?;
         // A sidecar that ends after it has called these settings applied finds them again.
         self.save_record().await;
-        self.publish(&info, wanted.ignored, pending);
+        self.publish(&info, wanted.ignored, applied);
         if info.flag("loading") {
             return Ok(Some(self.shared.lock().append_only));
         }
@@ -282,15 +281,17 @@ impl Agent {
         self.shared.lock().stop_mark.value(run_id, now)
     }
 
-    fn publish(&mut self, info: &Info, ignored: Values, pending: Vec<Pending>) {
+    fn publish(&mut self, info: &Info, ignored: Values, applied: Applied) {
         (self.waiting_since, self.trust) = (Instant::now(), Trust::Hopeful);
         let mut state = self.shared.lock();
         state.seen_valkey = true;
         state.valkey_version = info.text("valkey_version").map(str::to_owned);
         state.settled_run = info.text("run_id").map(str::to_owned);
-        state.refused = self.record.refused.clone();
+        let tried = |name: &String| applied.tried.contains_key(name);
+        let refused = self.record.refused.iter().filter(|(name, _)| !tried(name));
+        state.refused = refused.map(|(name, refused)| (name.clone(), refused.clone())).collect();
         state.settings_revision.clone_from(&self.revision);
-        (state.ignored, state.pending_restart) = (ignored, pending);
+        (state.ignored, state.pending_restart, state.tried) = (ignored, applied.pending, applied.tried);
     }
 }
 

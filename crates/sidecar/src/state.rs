@@ -42,6 +42,8 @@ pub struct State {
     pub refused: BTreeMap<String, Refused>,
     pub pending_restart: Vec<Pending>,
     pub ignored: BTreeMap<String, String>,
+    /// Parameters that we do not know, each with why it is not in effect; empty when it is.
+    pub tried: BTreeMap<String, String>,
     /// Revision of the settings that the running server was brought to.
     pub settings_revision: Option<String>,
     /// The line to the operator.

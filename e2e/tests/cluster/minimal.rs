@@ -51,6 +51,7 @@ fn tells(minimal: &ValkeyCluster) {
         ("Reconciling", "False", "UpToDate"),
         ("Stalled", "False", "AsExpected"),
         ("SidecarsUpToDate", "True", "SidecarsCurrent"),
+        ("ParametersInEffect", "True", "AllParametersInEffect"),
     ];
     assert_eq!(conditions, expected);
     assert!(status.conditions.iter().all(|condition| condition.observed_generation == minimal.metadata.generation));
@@ -72,11 +73,12 @@ fn version_of(cluster: &ValkeyCluster) -> String {
 async fn columns(test: &Test, version: &str) -> Result<()> {
     let table = test.kubectl(&["get", "vc"]).await?.success()?;
     let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
-    assert_eq!(rows[0], ["NAME", "READY", "PRIMARIES", "REPLICAS", "VERSION", "PHASE", "AGE"], "{table}");
-    assert_eq!(rows[1][..6], ["minimal", "True", "3", "1", version, "Running"], "{table}");
-    for category in ["valkey", "all"] {
+    assert_eq!(rows[0], ["NAME", "READY", "PRIMARIES", "REPLICAS", "VERSION", "PHASE", "PODS", "AGE"], "{table}");
+    assert_eq!(rows[1][..7], ["minimal", "True", "3", "1", version, "Running", "6/6"], "{table}");
+    // Not in `all`: kubectl delete all --all is meant for what runs, not for what owns data.
+    for (category, shown) in [("valkey", true), ("all", false)] {
         let listed = test.kubectl(&["get", category, "-o", "name"]).await?.success()?;
-        assert!(listed.contains("valkeycluster.valkey.io/minimal"), "{category}: {listed}");
+        assert_eq!(listed.contains("valkeycluster.valkey.io/minimal"), shown, "{category}: {listed}");
     }
     let explained = test.kubectl(&["explain", "vc.spec.masterCount"]).await?.success()?;
     assert!(explained.contains("Number of shards"), "{explained}");

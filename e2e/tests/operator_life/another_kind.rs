@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Event};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, Time};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{ListParams, Patch, PatchParams};
+use kube::core::object::HasStatus;
 use kube::{Resource, ResourceExt};
 use operator::client::Clients;
 use operator::runtime::{
@@ -87,6 +88,18 @@ impl Resource for Greeting {
     }
 }
 
+impl HasStatus for Greeting {
+    type Status = GreetingStatus;
+
+    fn status(&self) -> Option<&GreetingStatus> {
+        self.status.as_ref()
+    }
+
+    fn status_mut(&mut self) -> &mut Option<GreetingStatus> {
+        &mut self.status
+    }
+}
+
 #[derive(Default)]
 struct GreetingKind {
     ended: Arc<Mutex<Vec<ObjectKey>>>,
@@ -105,10 +118,6 @@ impl Kind for GreetingKind {
     type Status = GreetingStatus;
     const KIND: &'static str = "Greeting";
     const STATUS: &'static str = "Greeting/status";
-
-    fn status(greeting: &Greeting) -> Option<&GreetingStatus> {
-        greeting.status.as_ref()
-    }
 
     fn conditions(status: &GreetingStatus) -> &[Condition] {
         &status.conditions
@@ -244,7 +253,7 @@ fn another_kind_is_made_repaired_and_forgotten_by_the_same_runtime() -> Result<(
 
 fn scope(test: &Test, kind: GreetingKind) -> ScopeSettings {
     ScopeSettings {
-        clients: Clients { requests: test.client(), watches: test.client() },
+        clients: Clients { requests: test.client(), watches: test.client(), installed: Arc::default() },
         namespace: Some(test.namespace.clone()),
         metrics: Arc::new(Metrics::new()),
         health: Arc::new(Health::default()),

@@ -8,11 +8,16 @@
 
 use super::rules;
 use crate::cluster::rules::rule;
+use crate::conditions::{CONDITIONS, names};
+use crate::readable;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+
+/// Most roots that are told of at once: one, or two while one follows the other, and some for somebody who changes them again and again.
+pub const TRUSTED_ROOTS: usize = 8;
 
 /// The root authority of the operator and of all clusters it runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, CustomResource)]
@@ -74,9 +79,9 @@ pub struct ValkeyCAStatus {
     /// The generation of the spec this status is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Who made the root that signs now.
+    /// Who made the root that signs now: Operator, or Own for one that somebody else put into the Secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub source: Option<AuthoritySource>,
+    pub source: Option<String>,
     /// SHA-256 of the certificate that signs now, in hexadecimal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thumbprint: Option<String>,
@@ -90,11 +95,11 @@ pub struct ValkeyCAStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_rotation: Option<Time>,
     /// The roots that operator and sidecars trust: one, or the old and the new while one follows the other.
-    #[serde(default)]
-    #[schemars(length(max = 8))]
+    #[serde(default, deserialize_with = "readable::entries")]
+    #[schemars(length(max = TRUSTED_ROOTS), extend("x-kubernetes-list-type" = "atomic"))]
     pub trusted: Vec<TrustedRoot>,
     /// What each replica of the operator trusts and shows. Each writes its own entry.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "readable::entries", skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 16),
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
@@ -107,18 +112,22 @@ pub struct ValkeyCAStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<String>,
     /// The state in detail; every type is always there.
-    #[serde(default)]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    #[serde(default, deserialize_with = "readable::entries")]
+    #[schemars(
+        length(max = CONDITIONS),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"])
+    )]
     pub conditions: Vec<Condition>,
 }
 
-/// Who made a root.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum AuthoritySource {
-    /// The operator.
-    Operator,
-    /// Somebody else, who put it into the Secret.
-    Own,
+names! {
+    /// Who made a root.
+    AuthoritySource {
+        /// The operator.
+        Operator,
+        /// Somebody else, who put it into the Secret.
+        Own,
+    }
 }
 
 /// A root that is trusted.
@@ -144,7 +153,7 @@ pub struct OperatorReplica {
     pub name: String,
     /// SHA-256 of the roots it trusts, in hexadecimal.
     #[serde(default)]
-    #[schemars(length(max = 8))]
+    #[schemars(length(max = TRUSTED_ROOTS), extend("x-kubernetes-list-type" = "atomic"))]
     pub trusted_roots: Vec<String>,
     /// SHA-256 of the root that the certificate it shows leads to.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -8,6 +8,8 @@
 use super::bundle::Purpose;
 use super::rules;
 use crate::cluster::rules::at;
+use crate::conditions::CONDITIONS;
+use crate::readable;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube_derive::CustomResource;
 use schemars::JsonSchema;
@@ -108,14 +110,17 @@ pub struct ValkeyCertificateBindingStatus {
     pub switched: Option<String>,
     /// Pods that still present an older one, or could not be asked; the first ten by name.
     #[serde(default)]
-    #[schemars(length(max = 10))]
+    #[schemars(length(max = 10), extend("x-kubernetes-list-type" = "atomic"))]
     pub waiting_for: Vec<String>,
     /// What the operator will do next, in words; empty when there is nothing to do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<String>,
     /// The state in detail; every type is always there.
-    #[serde(default)]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    #[serde(default, deserialize_with = "readable::entries")]
+    #[schemars(
+        length(max = CONDITIONS),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"])
+    )]
     pub conditions: Vec<Condition>,
 }
 

@@ -6,6 +6,8 @@
 
 use super::rules;
 use crate::cluster::rules::{at, rule};
+use crate::conditions::CONDITIONS;
+use crate::readable;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube_derive::CustomResource;
 use schemars::JsonSchema;
@@ -105,8 +107,11 @@ pub struct ValkeyCertificateBundleStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<String>,
     /// The state in detail; every type is always there.
-    #[serde(default)]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    #[serde(default, deserialize_with = "readable::entries")]
+    #[schemars(
+        length(max = CONDITIONS),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"])
+    )]
     pub conditions: Vec<Condition>,
 }
 

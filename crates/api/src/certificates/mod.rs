@@ -10,7 +10,7 @@ mod operator_mtls;
 mod rules;
 
 pub use authority::{
-    AuthoritySource, OperatorReplica, SecretType, TrustedRoot, ValkeyCA, ValkeyCASpec, ValkeyCAStatus,
+    AuthoritySource, OperatorReplica, SecretType, TRUSTED_ROOTS, TrustedRoot, ValkeyCA, ValkeyCASpec, ValkeyCAStatus,
 };
 pub use binding::{
     ActiveCertificate, DeprecatedCertificate, ValkeyCertificateBinding, ValkeyCertificateBindingSpec,

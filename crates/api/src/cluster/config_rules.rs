@@ -1,7 +1,7 @@
 //! The rules of `spec.config`, made from the parameter table. Pure; used by the schema of the spec.
 
 use super::rules::{at, explained, literals, rule};
-use crate::parameters::{self, GROUPS, Group, Parameter};
+use crate::parameters::{self, GROUPS, Group, LONGEST_NAME, Parameter};
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::Value;
 
@@ -23,8 +23,11 @@ pub fn schema(_: &mut SchemaGenerator) -> Schema {
 
 fn config() -> Value {
     let mut rules: Vec<Value> = GROUPS.iter().map(owned).collect();
-    rules.push(unknown());
     rules.push(alias());
+    rules.push(rule(
+        &format!("self.all(k, k.size() <= {LONGEST_NAME} && k.matches('^[a-z0-9._-]+$'))"),
+        "config holds what is no name of a parameter: write it in small letters, with digits, '-', '_' and '.'",
+    ));
     rules.push(rule(
         &format!("self.all(k, !self[k].matches('{NOT_PRINTED}'))"),
         "config holds a value with a line break or another character that is not printed: give each parameter its own key and \
@@ -42,23 +45,6 @@ fn owned(group: &Group) -> Value {
         &format!("!self.exists(k, {held})"),
         &format!("a parameter that {ending}"),
         &format!("'%s {}'.format([self.filter(k, {held})])", ending.replace('\'', "\\'")),
-    )
-}
-
-fn unknown() -> Value {
-    let listed = parameters::all().iter().map(|parameter| parameter.name);
-    let file_only =
-        GROUPS.iter().flat_map(|group| group.names).copied().filter(|name| parameters::find(name).is_none());
-    // A prefix of ours stands for all names below it, known or not, so that such a key gets one message and not two.
-    let covered = |name: &str| GROUPS.iter().any(|group| group.covers(name));
-    let condition = condition(listed.chain(file_only).filter(|name| !covered(name)), GROUPS);
-    explained(
-        &format!("self.all(k, {condition})"),
-        "config holds a parameter that neither Valkey 8.1 nor 9.1 has: correct the spelling or leave it out",
-        &format!(
-            "'config holds what is no parameter of Valkey 8.1 or 9.1: %s: correct the spelling or leave it out'\
-             .format([self.filter(k, !({condition}))])"
-        ),
     )
 }
 
@@ -90,14 +76,17 @@ fn alias() -> Value {
     )
 }
 
+/// What the image holds, as far as the object says.
+const VERSION: &str = "(has(self.valkeyImage.version) ? self.valkeyImage.version : has(self.valkeyImage.tag) ? self.valkeyImage.tag : '')";
+
 /// Rules of the whole spec: a parameter that the chosen version does not have would keep Valkey from starting. With a version from
 /// elsewhere the operator says so.
 pub fn version_rules() -> Vec<Value> {
     let not_in_8 = names_where(|parameter| parameter.in_8_1.is_none());
     let not_in_9 = names_where(|parameter| parameter.in_9_1.is_none());
     vec![
-        missing(r"self.valkeyImage.tag.matches('^v?(8[.]|9[.]0([^0-9]|$))')", &not_in_8, "Valkey 8.1 and 9.0 do"),
-        missing(r"!self.valkeyImage.tag.matches('^v?8[.]')", &not_in_9, "Valkey 9 does"),
+        missing(&format!("{VERSION}.matches('^v?(8[.]|9[.]0([^0-9]|$))')"), &not_in_8, "Valkey 8.1 and 9.0 do"),
+        missing(&format!("{VERSION}.matches('^v?(9|[1-9][0-9])[.]')"), &not_in_9, "Valkey 9 does"),
     ]
 }
 
@@ -112,7 +101,7 @@ fn missing(applies: &str, names: &[&str], who: &str) -> Value {
         ".config",
         rule(
             &format!(
-                "!has(self.valkeyImage) || !has(self.valkeyImage.tag) || !({applies}) || !has(self.config) || \
+                "!has(self.valkeyImage) || !has(self.config) || !({applies}) || \
                  !self.config.exists(k, k in {list})"
             ),
             &format!("config: {who} not have {}: leave it out or choose another valkeyImage.tag", names.join(", ")),

@@ -11,7 +11,6 @@ mod module;
 mod network_policy;
 mod node_status;
 pub mod ownership;
-mod readable;
 mod refused;
 mod replication;
 mod resources;
@@ -28,7 +27,9 @@ pub use exporter::{Exporter, ServiceMonitor};
 pub use image::{ExporterImage, Image, ValkeyImage};
 pub use module::Module;
 pub use network_policy::NetworkPolicy;
-pub use node_status::{AnswersStatus, OrchestrationStatus, QueuedStatus, ShardNodeStatus, ShardStatus, TroubleStatus};
+pub use node_status::{
+    AnswersStatus, OrchestrationStatus, QueuedStatus, SHARD_NODES, ShardNodeStatus, ShardStatus, TroubleStatus,
+};
 pub use refused::{OF_AUTHORITY, OF_CLUSTER, RefusedField};
 pub use replication::Replication;
 pub use resources::Resources;
@@ -36,5 +37,7 @@ pub use rules::{LEAST_SIDECAR_MEMORY, name_rules};
 pub use security_context::SecurityContext;
 pub use services::{ClientService, PodServiceAccount, ReadService};
 pub use spec::{ValkeyCluster, ValkeyClusterSpec};
-pub use status::{ExporterStatus, ModuleStatus, Phase, PodStatus, StatefulSetReference, ValkeyClusterStatus};
+pub use status::{
+    ExporterStatus, LISTED_PODS, ModuleStatus, Phase, PodStatus, StatefulSetReference, ValkeyClusterStatus,
+};
 pub use storage::Storage;

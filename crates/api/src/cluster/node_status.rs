@@ -1,9 +1,14 @@
 //! What the status tells of the Valkey nodes: shards, the orchestration under way, the queue. Pure. Words are strings, so that an
 //! older definition takes those of a newer operator; the planner turns them into its own types and back.
 
+use crate::readable;
 use k8s_openapi::jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+/// Nodes of a shard in the status: the primary, its replicas, and those that are gone and not forgotten yet.
+pub const SHARD_NODES: usize = 64;
+const TROUBLES: usize = 16;
 
 /// A change of several steps over several nodes. Everything else it needs is read from the nodes at every step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -48,7 +53,8 @@ pub struct AnswersStatus {
     #[serde(default)]
     pub refused: u32,
     /// The first few that did not succeed.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "readable::entries", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = TROUBLES), extend("x-kubernetes-list-type" = "atomic"))]
     pub troubles: Vec<TroubleStatus>,
 }
 
@@ -87,6 +93,8 @@ pub struct ShardStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replication_id: Option<String>,
     /// The primary first, then its replicas.
+    #[serde(deserialize_with = "readable::entries")]
+    #[schemars(length(max = SHARD_NODES), extend("x-kubernetes-list-type" = "atomic"))]
     pub nodes: Vec<ShardNodeStatus>,
 }
 

@@ -39,7 +39,6 @@ use std::collections::BTreeMap;
     derive = "PartialEq",
     shortname = "vc",
     category = "valkey",
-    category = "all",
     doc = "A sharded Valkey cluster, run by the Valkey operator.",
     scale(
         spec_replicas_path = ".spec.masterCount",
@@ -51,8 +50,8 @@ use std::collections::BTreeMap;
     printcolumn(name = "Replicas", type_ = "integer", json_path = ".status.replicasPerMaster"),
     printcolumn(name = "Version", type_ = "string", json_path = ".status.version"),
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
+    printcolumn(name = "Pods", type_ = "string", json_path = ".status.readyPods"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    printcolumn(name = "Pods", type_ = "string", priority = 1, json_path = ".status.readyPods"),
     printcolumn(name = "Sidecars", type_ = "string", priority = 1, json_path = ".status.sidecars"),
     printcolumn(name = "Plan", type_ = "string", priority = 1, json_path = ".status.plan")
 )]
@@ -121,7 +120,7 @@ pub struct ValkeyClusterSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "super::metadata_rules::annotations")]
     pub annotations: Option<BTreeMap<String, String>>,
-    /// The user and groups the pods run as. Immutable.
+    /// The user and groups the pods run as. Left out, 999 each; empty ({}), what the platform chooses. Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub security_context: Option<SecurityContext>,
     /// A PersistentVolumeClaim for each pod. Left out, the data lives as long as the pod. Only the size can change, and only upwards.
@@ -158,6 +157,8 @@ pub struct ValkeyClusterSpec {
     pub replication: Option<Replication>,
     /// Parameters of valkey.conf, for example maxmemory-policy: "allkeys-lru". Values are strings. Most take effect at once;
     /// the others wait for a restart, which the condition RestartRequired tells. Those that the operator sets itself are refused.
+    /// One that the operator does not know, of a newer Valkey or of a module, is set on servers that have it and take it while they
+    /// run; the condition ParametersInEffect tells where it is not in effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "super::config_rules::schema")]
     pub config: Option<BTreeMap<String, String>>,

@@ -1,10 +1,17 @@
 //! What the operator reports about a ValkeyCluster. Pure; bounded in size whatever the cluster's.
 
 use super::node_status::{OrchestrationStatus, QueuedStatus, ShardStatus};
-use super::readable;
+use crate::conditions::{CONDITIONS, names};
+use crate::readable;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+/// Pods in the status; the summary counts them all.
+pub const LISTED_PODS: usize = 100;
+/// A shard has at least one slot: there are never more.
+const SHARDS: usize = 16_384;
+const QUEUE: usize = 16;
 
 /// What the operator last saw and did.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -14,8 +21,8 @@ pub struct ValkeyClusterStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// One word for people; programs read the conditions.
-    #[serde(default, deserialize_with = "readable::value", skip_serializing_if = "Option::is_none")]
-    pub phase: Option<Phase>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<String>,
     /// Always "cluster": what kind of Valkey deployment this is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_type: Option<String>,
@@ -53,43 +60,54 @@ pub struct ValkeyClusterStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exporter: Option<ExporterStatus>,
     /// The state in detail; every type is always there.
-    #[serde(default)]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    #[serde(default, deserialize_with = "readable::entries")]
+    #[schemars(
+        length(max = CONDITIONS),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"])
+    )]
     pub conditions: Vec<Condition>,
     /// The pods as their sidecars report them: those without a connection first, at most 100.
     #[serde(default, deserialize_with = "readable::entries", skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"], "maxItems" = 100))]
+    #[schemars(length(max = LISTED_PODS), extend("x-kubernetes-list-type" = "atomic"))]
     pub pods: Vec<PodStatus>,
     /// The modules that the nodes have loaded, by name, at most 32.
     #[serde(default, deserialize_with = "readable::entries", skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"], "maxItems" = 32))]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic", "maxItems" = 32))]
     pub modules: Vec<ModuleStatus>,
     /// The shards as last known: which slots, which nodes, who is the primary.
     #[serde(default, deserialize_with = "readable::entries", skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["id"]))]
+    #[schemars(length(max = SHARDS), extend("x-kubernetes-list-type" = "atomic"))]
     pub shards: Vec<ShardStatus>,
     /// The change of several steps that is under way.
     #[serde(default, deserialize_with = "readable::value", skip_serializing_if = "Option::is_none")]
     pub orchestration: Option<OrchestrationStatus>,
     /// Changes that wait for the one under way to end.
     #[serde(default, deserialize_with = "readable::entries", skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(length(max = QUEUE), extend("x-kubernetes-list-type" = "atomic"))]
     pub queue: Vec<QueuedStatus>,
     /// What the operator will do next, in words; empty when there is nothing to do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<String>,
 }
 
-/// One word for the state of the cluster. Display only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum Phase {
-    Pending,
-    Running,
-    Failed,
-    Updating,
-    Backup,
-    Restore,
-    Unbound,
+names! {
+    /// One word for the state of the cluster. Display only; in the status it is a string, as words are that a newer operator may add to.
+    Phase {
+        /// The pods are being made for the first time.
+        Pending,
+        /// All is as the spec says.
+        Running,
+        /// Something is wrong that does not pass by itself.
+        Failed,
+        /// Something is being changed, or is not ready.
+        Updating,
+        /// A backup is being made.
+        Backup,
+        /// A backup is being restored.
+        Restore,
+        /// The operator has let go of the cluster.
+        Unbound,
+    }
 }
 
 /// One pod as its sidecar reports it.
@@ -158,7 +176,7 @@ mod tests {
             "phase": "Hibernating", "masterCount": 3, "orchestration": {"id": "x", "startedAt": "yesterday"},
             "shards": [{"id": 7}, shard], "queue": [{"why": "none"}], "pods": "all", "plan": "wait",
         }));
-        assert_eq!((status.phase, &status.orchestration, status.queue.len(), status.pods.len()), (None, &None, 0, 0));
+        assert_eq!((&status.orchestration, status.queue.len(), status.pods.len()), (&None, 0, 0));
         assert_eq!(status.shards.iter().map(|shard| shard.id.as_str()).collect::<Vec<_>>(), ["shard-0"]);
         assert_eq!((status.master_count, status.plan.as_deref()), (3, Some("wait")));
     }
@@ -166,7 +184,7 @@ mod tests {
     #[test]
     fn words_of_a_newer_operator_are_kept_as_they_are() {
         let stored = json!({
-            "masterCount": 3, "replicasPerMaster": 1, "replicas": 6, "readyReplicas": 6, "conditions": [],
+            "phase": "Hibernating", "masterCount": 3, "replicasPerMaster": 1, "replicas": 6, "readyReplicas": 6, "conditions": [],
             "orchestration": {
                 "id": "x", "kind": "Terraform", "step": "Dig", "stepVersion": 7, "startedAt": "2026-01-01T00:00:00Z",
                 "stepStartedAt": "2026-01-01T00:00:00Z", "answers": {"done": 1, "failed": 0, "refused": 0},

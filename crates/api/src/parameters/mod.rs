@@ -18,6 +18,26 @@ pub fn find(name: &str) -> Option<&'static Parameter> {
     all().get(position)
 }
 
+/// Most letters that a slip of the pen changes; half of them in the shortest names.
+const SLIP: usize = 3;
+
+/// The parameter that somebody may have meant who wrote a name that nobody knows.
+pub fn nearest(name: &str) -> Option<&'static str> {
+    let free = all().iter().map(|parameter| parameter.name).filter(|known| refusal(known).is_none());
+    let distances = free.map(|known| (strsim::osa_distance(name, known), known));
+    let (distance, known) = distances.min()?;
+    (distance <= SLIP.min(name.len() / 2)).then_some(known)
+}
+
+/// Valkey takes names in any case, and we compare them: only this one form is a name here.
+pub fn is_name(name: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_' | b'.');
+    !name.is_empty() && name.len() <= LONGEST_NAME && name.bytes().all(plain)
+}
+
+/// Modules put their own before the parameter's.
+pub const LONGEST_NAME: usize = 128;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -28,6 +48,29 @@ mod tests {
         assert!(all().len() > 200);
         assert!(all().iter().all(|parameter| find(parameter.name) == Some(parameter)));
         assert_eq!(find("no-such-parameter"), None);
+    }
+
+    #[test]
+    fn the_nearest_known_spelling_is_found_and_nothing_far_away() {
+        let cases = [
+            ("maxmemroy", Some("maxmemory")),
+            ("maxmemory-polcy", Some("maxmemory-policy")),
+            ("io-thread", Some("io-threads")),
+            ("hzz", Some("hz")),
+            ("search.timeout", None),
+            ("x", None),
+            ("warp-drive", None),
+        ];
+        for (name, expected) in cases {
+            assert_eq!(nearest(name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_name_has_one_spelling() {
+        assert!(["hz", "search.on-timeout", "aof_rewrite_cpulist"].into_iter().all(is_name));
+        assert!(!["", "Port", "hz ", "h*", "a\nb", "größe"].into_iter().any(is_name) && !is_name(&"a".repeat(129)));
+        assert!(all().iter().all(|parameter| is_name(parameter.name)));
     }
 
     #[test]

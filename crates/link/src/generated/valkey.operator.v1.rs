@@ -170,7 +170,7 @@ pub struct ClusterView {
     pub failed_nodes: u32,
 }
 /// Which revision of each thing the operator hands out is in use.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Revisions {
     #[prost(string, tag = "1")]
     pub settings: ::prost::alloc::string::String,
@@ -187,6 +187,17 @@ pub struct Revisions {
     /// SHA-256 thumbprints of the roots this sidecar believes.
     #[prost(string, repeated, tag = "6")]
     pub trusted_roots: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Parameters that this sidecar does not know and tried on the running server all the same.
+    #[prost(message, repeated, tag = "7")]
+    pub tried: ::prost::alloc::vec::Vec<TriedParameter>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TriedParameter {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// Why it is not in effect, in words; empty when it is.
+    #[prost(string, tag = "2")]
+    pub refusal: ::prost::alloc::string::String,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Volume {

@@ -12,12 +12,13 @@ use crate::identity::Identities;
 use crate::line::{Line, WatchedScope};
 use crate::metrics::Scoped;
 use crate::runtime::{
-    ActError, Guarded, Intent, Kind, Known, Memories, ObjectId, ObjectKey, Scope, Unreadable, ours, owner_of, scoped,
+    ActError, Intent, Kind, Known, Memories, ObjectId, ObjectKey, Scope, Unreadable, ours, owner_of, scoped,
     watch_through_restores,
 };
 use api::certificates::{ValkeyCertificateBinding, ValkeyCertificateBundle};
 use api::cluster::{ValkeyCluster, ValkeyClusterStatus, ownership};
 use api::conditions::Reason;
+use api::stored::Stored;
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 use k8s_openapi::NamespaceResourceScope;
@@ -84,7 +85,7 @@ impl ClusterKind {
     }
 
     /// A change of root concerns every cluster.
-    fn roots(&self, known: Store<Guarded<ValkeyCluster>>) -> BoxStream<'static, ObjectKey> {
+    fn roots(&self, known: Store<Stored<ValkeyCluster>>) -> BoxStream<'static, ObjectKey> {
         let changes = stream::unfold(self.identities.changes(), |mut changes| async move {
             changes.changed().await.ok()?;
             Some(((), changes))
@@ -102,10 +103,6 @@ impl Kind for ClusterKind {
     type Status = ValkeyClusterStatus;
     const KIND: &'static str = api::names::KIND;
     const STATUS: &'static str = "ValkeyCluster/status";
-
-    fn status(cluster: &ValkeyCluster) -> Option<&ValkeyClusterStatus> {
-        cluster.status.as_ref()
-    }
 
     fn conditions(status: &ValkeyClusterStatus) -> &[Condition] {
         &status.conditions
@@ -191,7 +188,7 @@ impl Kind for ClusterKind {
         self.identities.published(&id.key, &id.uid, object);
     }
 
-    fn start(&self, scope: &Scope, clusters: Store<Guarded<ValkeyCluster>>) {
+    fn start(&self, scope: &Scope, clusters: Store<Stored<ValkeyCluster>>) {
         let (identities, objects) = (self.identities.clone(), clusters.clone());
         scope.metrics.watch_clusters(move || {
             let state = objects.state();
@@ -202,7 +199,7 @@ impl Kind for ClusterKind {
         self.line.scopes.add(WatchedScope { namespace, cache, clusters, queues });
     }
 
-    fn wakeups(&self, scope: &Scope, clusters: Store<Guarded<ValkeyCluster>>) -> Vec<BoxStream<'static, ObjectKey>> {
+    fn wakeups(&self, scope: &Scope, clusters: Store<Stored<ValkeyCluster>>) -> Vec<BoxStream<'static, ObjectKey>> {
         vec![
             self.certificates::<ValkeyCertificateBundle>(scope),
             self.certificates::<ValkeyCertificateBinding>(scope),

@@ -6,6 +6,7 @@ use crate::line::SidecarFacts;
 use crate::runtime::{Known, ObjectId, Scope, Snapshot};
 use crate::shortened::shortened;
 use api::cluster::{ValkeyCluster, ValkeyClusterStatus};
+use api::parameters;
 use futures::future::join_all;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use planner::nodes::{NodeObservation, NodeRecord};
@@ -16,6 +17,8 @@ use std::time::Duration;
 
 /// Modules that are listened to of one node; Valkeys have a handful.
 const MODULES: usize = 32;
+/// The definition takes no more parameters; a tenant's sidecar may name any number.
+const MOST_TRIED: usize = 100;
 
 /// Everything that was seen of one cluster, and when something is due.
 pub struct Seen {
@@ -82,6 +85,8 @@ fn line_facts(observation: &Observation, pass: &Pass<'_>) -> LineFacts {
 
 fn sidecar_state(facts: &SidecarFacts) -> SidecarState {
     let refused = facts.beat.revisions.iter().flat_map(|revisions| &revisions.refused);
+    let tried = facts.beat.revisions.iter().flat_map(|revisions| &revisions.tried);
+    let tried = tried.take(MOST_TRIED).filter(|tried| parameters::is_name(&tried.name));
     SidecarState {
         pod_uid: facts.pod.pod_uid.clone(),
         connected: facts.connected,
@@ -91,6 +96,7 @@ fn sidecar_state(facts: &SidecarFacts) -> SidecarState {
         certificate_expires: Some(facts.certificate.not_after),
         refused: refused.map(|refused| shortened(format_args!("{refused}"))).collect(),
         modules: modules(facts),
+        tried: tried.map(|tried| (tried.name.clone(), shortened(format_args!("{}", tried.refusal)))).collect(),
     }
 }
 

@@ -75,7 +75,7 @@ pub fn facts(state: &NodeState, view: Option<&ClusterView>, at: Timestamp) -> Op
         loading: state.condition() == Condition::Loading,
         serving: state.condition() == Condition::Ready,
         replication_offset: state.replication_offset,
-        replication_id: Some(state.replication_id.clone()).filter(|id| !id.is_empty()),
+        replication_id: Some(state.replication_id.clone()).filter(|id| is_history(id)),
         primary: NodeId::parse(&state.primary_node_id),
         primary_link_up: state.primary_link_up,
         following: following(state, at),
@@ -122,7 +122,12 @@ fn summary(view: &ClusterView) -> ViewSummary {
 /// None when it does not say of which history.
 pub fn position(position: &contract::Position) -> Option<Position> {
     let contract::Position { replication_id, offset } = position.clone();
-    (!replication_id.is_empty()).then_some(Position { replication_id, offset })
+    is_history(&replication_id).then_some(Position { replication_id, offset })
+}
+
+/// Valkey's have 40 digits. It goes into the status, and a tenant's sidecar may send anything.
+fn is_history(replication_id: &str) -> bool {
+    (1..=64).contains(&replication_id.len())
 }
 
 pub fn boot(boot: &contract::Boot, since: Timestamp) -> Boot {

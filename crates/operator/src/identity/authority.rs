@@ -3,6 +3,7 @@
 use super::{Error, Identities};
 use api::certificates::{SecretType, ValkeyCA, ValkeyCASpec, ValkeyCAStatus, names};
 use api::names::{API_VERSION, MANAGER};
+use api::stored::Stored;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::json;
 
@@ -11,8 +12,8 @@ const DESCRIPTION: &str = "Root of the identities of operator and sidecars";
 const VALID_FOR_DAYS: i32 = 3650;
 
 impl Identities {
-    pub(super) fn authorities(&self) -> Api<ValkeyCA> {
-        Api::namespaced(self.client.clone(), &self.settings.namespace)
+    pub(super) fn authorities(&self) -> Api<Stored<ValkeyCA>> {
+        Api::namespaced(self.clients.requests.clone(), &self.settings.namespace)
     }
 
     /// The ValkeyCA, made if there is none.
@@ -20,16 +21,17 @@ impl Identities {
         let api = self.authorities();
         let found = api.get_opt(names::ROOT).await.map_err(|error| Error::read(what(), &error))?;
         if let Some(found) = found {
-            return Ok(found);
+            return Error::unless_readable(what(), found);
         }
         self.metrics.write("create", "ValkeyCA");
         let parameters = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
         tracing::info!(name = names::ROOT, "making the ValkeyCA");
-        match api.create(&parameters, &first()).await {
+        let made: Api<ValkeyCA> = Api::namespaced(self.clients.requests.clone(), &self.settings.namespace);
+        let made = match made.create(&parameters, &first()).await {
             Err(kube::Error::Api(status)) if status.code == 409 => api.get(names::ROOT).await,
-            other => other,
-        }
-        .map_err(|error| Error::write(what(), &error))
+            made => made.map(|made| Stored(Ok(made))),
+        };
+        Error::unless_readable(what(), made.map_err(|error| Error::write(what(), &error))?)
     }
 
     /// `next` says nothing about the replicas: each tells of itself.
@@ -40,7 +42,8 @@ impl Identities {
         }
         // Of one made in its place meanwhile nothing is known.
         let metadata = json!({ "name": names::ROOT, "uid": found.metadata.uid });
-        let patch = json!({ "apiVersion": API_VERSION, "kind": "ValkeyCA", "metadata": metadata, "status": next });
+        let status = self.clients.installed.known("ValkeyCA", json!(next));
+        let patch = json!({ "apiVersion": API_VERSION, "kind": "ValkeyCA", "metadata": metadata, "status": status });
         self.metrics.write("apply", "ValkeyCA/status");
         let parameters = PatchParams::apply(MANAGER).force();
         let outcome = self.authorities().patch_status(names::ROOT, &parameters, &Patch::Apply(&patch)).await;

@@ -9,10 +9,12 @@ use api::certificates::{RotationPolicy, ValkeyCertificateBinding, ValkeyCertific
 use api::cluster::ValkeyCluster;
 use api::cluster::effective::{self, Layers};
 use api::duration;
+use api::stored::Stored;
 use certificates::{ClusterView, PodView, Policy};
 use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::api::DynamicObject;
+use kube::core::object::HasStatus;
 use pki::{Party, Percent, Thumbprint};
 use planner::{BINDING, BUNDLE, Certificates, CertificatesRead, PodFacts, Step};
 use serde::de::DeserializeOwned;
@@ -219,8 +221,11 @@ fn trouble(error: &Error) -> String {
     format!("the identity of the sidecars: {error}")
 }
 
-fn typed<K: DeserializeOwned>(object: &DynamicObject) -> Option<K> {
-    serde_json::from_value::<K>(json!(object)).ok()
+fn typed<K: HasStatus>(object: &DynamicObject) -> Option<K>
+where
+    Stored<K>: DeserializeOwned,
+{
+    serde_json::from_value::<Stored<K>>(json!(object)).ok()?.0.ok()
 }
 
 /// A spec that the schema should have refused is taken for the default.

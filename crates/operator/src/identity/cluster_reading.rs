@@ -9,10 +9,12 @@ use api::certificates::{ValkeyCertificateBinding, ValkeyCertificateBundle, names
 use api::names as common;
 use api::names::certificate_file::{CHAIN, KEY, ROOTS};
 use api::names::{KIND, annotation};
+use api::stored;
 use certificates::{Found, Intermediate, Leaf};
 use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::api::Api;
+use kube::core::object::HasStatus;
 use pki::{Authority, Bundle, Lifetime, Scope, stored_leaf};
 
 #[derive(Clone, Debug, PartialEq)]
@@ -66,12 +68,12 @@ impl Reading {
 }
 
 impl Identities {
-    pub(super) fn bundles(&self, namespace: &str) -> Api<ValkeyCertificateBundle> {
-        Api::namespaced(self.client.clone(), namespace)
+    pub(super) fn bundles(&self, namespace: &str) -> Api<stored::Stored<ValkeyCertificateBundle>> {
+        Api::namespaced(self.clients.requests.clone(), namespace)
     }
 
-    pub(super) fn bindings(&self, namespace: &str) -> Api<ValkeyCertificateBinding> {
-        Api::namespaced(self.client.clone(), namespace)
+    pub(super) fn bindings(&self, namespace: &str) -> Api<stored::Stored<ValkeyCertificateBinding>> {
+        Api::namespaced(self.clients.requests.clone(), namespace)
     }
 
     pub(super) async fn read_cluster(
@@ -105,10 +107,8 @@ impl Identities {
         let (leaf, written, seen) = read_leaf(leaf.found, &scope, &in_force.trusted, now);
         let reading = Reading {
             cluster_uid: uid.to_owned(),
-            bundle: bundle
-                .map_err(|error| Error::read(format!("the ValkeyCertificateBundle {bundle_name}"), &error))?,
-            binding: binding
-                .map_err(|error| Error::read(format!("the ValkeyCertificateBinding {binding_name}"), &error))?,
+            bundle: shown(bundle, &format!("the ValkeyCertificateBundle {bundle_name}"))?,
+            binding: shown(binding, &format!("the ValkeyCertificateBinding {binding_name}"))?,
             intermediate,
             leaf,
             written,
@@ -117,6 +117,11 @@ impl Identities {
         };
         Ok((reading, Keys { intermediate: authority, leaf: seen, stored }))
     }
+}
+
+fn shown<K: HasStatus>(answer: kube::Result<Option<stored::Stored<K>>>, what: &str) -> Result<Option<K>, Error> {
+    let found = answer.map_err(|error| Error::read(what, &error))?;
+    found.map(|found| Error::unless_readable(what, found)).transpose()
 }
 
 type Answer = Result<Option<SecretSeen>, String>;

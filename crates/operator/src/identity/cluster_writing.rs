@@ -157,7 +157,7 @@ impl Identities {
         manifest: &Value,
     ) -> Result<DynamicObject, Error> {
         let name = manifest.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
-        let api = runtime::own_kind(&self.client, kind, namespace);
+        let api = runtime::own_kind(&self.clients.requests, kind, namespace);
         self.metrics.write("apply", kind);
         let applied = api.patch(name, &PatchParams::apply(MANAGER).force(), &Patch::Apply(manifest)).await;
         applied.map_err(|error| Error::write(format!("the {kind} {name}"), &error))

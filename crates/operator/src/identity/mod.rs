@@ -29,8 +29,9 @@ pub use parties::{NoParties, Parties, SidecarParty};
 use crate::client::Clients;
 use crate::metrics::Metrics;
 use crate::runtime::is_namespace_terminating;
+use api::stored::Stored;
 use in_force::InForce;
-use kube::Client;
+use kube::core::object::HasStatus;
 use memory::Memories;
 use secrets::Secrets;
 use std::sync::{Arc, Mutex};
@@ -76,6 +77,10 @@ impl Error {
         Self::Read { what: what.into(), detail: detail(error) }
     }
 
+    fn unless_readable<K: HasStatus>(what: impl Into<String>, found: Stored<K>) -> Result<K, Self> {
+        found.0.map_err(|unreadable| Self::Read { what: what.into(), detail: unreadable.error })
+    }
+
     /// The namespace is being deleted and takes everything with it.
     pub fn is_namespace_terminating(&self) -> bool {
         matches!(self, Self::Write { terminating: true, .. })
@@ -96,8 +101,7 @@ fn detail(error: &kube::Error) -> String {
 
 /// The leader's part.
 pub struct Identities {
-    client: Client,
-    watch_client: Client,
+    clients: Clients,
     settings: Settings,
     secrets: Secrets,
     metrics: Arc<Metrics>,
@@ -120,8 +124,7 @@ impl Identities {
     ) -> Arc<Self> {
         Arc::new(Self {
             secrets: Secrets::new(clients.requests.clone(), metrics.clone()),
-            client: clients.requests,
-            watch_client: clients.watches,
+            clients,
             settings,
             metrics,
             parties,

@@ -15,7 +15,7 @@ pub fn identities_at(config: kube::Config) -> Arc<Identities> {
     let client = kube::Client::try_from(config).unwrap();
     let settings = Settings { namespace: NAMESPACE.into(), replica: None, built_in: true };
     let metrics = Arc::new(Metrics::new());
-    let own = Own::start(client.clone(), Settings { built_in: false, ..settings.clone() }, metrics.clone());
-    let clients = Clients { requests: client.clone(), watches: client };
+    let clients = Clients { requests: client.clone(), watches: client, installed: Arc::default() };
+    let own = Own::start(&clients, Settings { built_in: false, ..settings.clone() }, metrics.clone());
     Identities::new(clients, settings, Arc::new(NoParties), own, metrics)
 }

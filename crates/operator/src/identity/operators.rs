@@ -2,14 +2,17 @@
 //! of every cluster.
 
 use super::{Error, Identities, own::OwnFacts};
+use crate::client::Clients;
 use crate::runtime;
 use crate::runtime::ObjectKey;
-use api::certificates::{OperatorReplica, ValkeyCA, ValkeyCertificateBundle, names};
+use api::certificates::{OperatorReplica, TRUSTED_ROOTS, ValkeyCA, ValkeyCertificateBundle, names};
 use api::names::{API_VERSION, MANAGER};
+use api::stored::Stored;
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
 use kube::api::{Api, ListParams, Patch, PatchParams};
-use kube::{Client, ResourceExt};
+use kube::core::PartialObjectMeta;
 use pki::{Party, Thumbprint};
 use serde_json::json;
 
@@ -43,15 +46,15 @@ impl Identities {
     pub(super) async fn sidecars(&self, scopes: &[Option<String>]) -> Result<Vec<Party>, Error> {
         let mut parties = Vec::new();
         for scope in scopes {
-            let api = runtime::scoped::<ValkeyCertificateBundle>(&self.client, scope.as_deref());
-            let bundles = api.list(&ListParams::default()).await;
+            let api = runtime::scoped::<ValkeyCertificateBundle>(&self.clients.requests, scope.as_deref());
+            let bundles = api.list_metadata(&ListParams::default()).await;
             let bundles = bundles.map_err(|error| Error::read("the list of ValkeyCertificateBundles", &error))?;
             parties.extend(bundles.items.iter().flat_map(|bundle| self.sidecars_of(bundle)));
         }
         Ok(parties)
     }
 
-    fn sidecars_of(&self, bundle: &ValkeyCertificateBundle) -> Vec<Party> {
+    fn sidecars_of(&self, bundle: &PartialObjectMeta<ValkeyCertificateBundle>) -> Vec<Party> {
         let Some(owner) = bundle.owner_references().iter().find(|owner| owner.kind == api::names::KIND) else {
             return Vec::new();
         };
@@ -65,7 +68,7 @@ impl Identities {
     pub(super) async fn forget_gone_replicas(&self, authority: &ValkeyCA) {
         let Some(replica) = &self.settings.replica else { return };
         let others = entries(authority).iter().filter(|entry| entry.name != *replica);
-        let api: Api<Pod> = Api::namespaced(self.client.clone(), &self.settings.namespace);
+        let api: Api<Pod> = Api::namespaced(self.clients.requests.clone(), &self.settings.namespace);
         let looks = others.map(|entry| async { (entry.name.clone(), api.get_opt(&entry.name).await) });
         for (name, found) in join_all(looks).await {
             if found.is_ok_and(|pod| pod.is_none_or(|pod| is_over(&pod))) {
@@ -78,7 +81,7 @@ impl Identities {
     async fn forget_replica(&self, authority: &ValkeyCA, name: &str) {
         tracing::info!(replica = name, "a replica of the operator is gone");
         self.metrics.write("apply", "ValkeyCA/status");
-        if let Err(error) = apply(&self.client, authority, name, Vec::new()).await {
+        if let Err(error) = apply(&self.clients, authority, name, Vec::new()).await {
             tracing::debug!(%error, "its entry stays until the next pass");
         }
     }
@@ -91,31 +94,32 @@ fn is_over(pod: &Pod) -> bool {
 }
 
 /// Writes the entry of one replica, each under a field manager of its own.
-pub async fn tell(client: &Client, namespace: &str, replica: &str, facts: &OwnFacts) -> kube::Result<bool> {
+pub async fn tell(clients: &Clients, namespace: &str, replica: &str, facts: &OwnFacts) -> kube::Result<bool> {
     let entry = OperatorReplica {
         name: replica.to_owned(),
-        trusted_roots: facts.trusts.iter().map(ToString::to_string).collect(),
+        trusted_roots: facts.trusts.iter().map(ToString::to_string).take(TRUSTED_ROOTS).collect(),
         presents: facts.presents.as_ref().map(ToString::to_string),
     };
-    let api: Api<ValkeyCA> = Api::namespaced(client.clone(), namespace);
-    let Some(authority) = api.get_opt(names::ROOT).await? else { return Ok(false) };
+    let api: Api<Stored<ValkeyCA>> = Api::namespaced(clients.requests.clone(), namespace);
+    let Some(Stored(Ok(authority))) = api.get_opt(names::ROOT).await? else { return Ok(false) };
     if entries(&authority).contains(&entry) {
         return Ok(false);
     }
-    apply(client, &authority, replica, vec![entry]).await?;
+    apply(clients, &authority, replica, vec![entry]).await?;
     Ok(true)
 }
 
 async fn apply(
-    client: &Client,
+    clients: &Clients,
     authority: &ValkeyCA,
     replica: &str,
     entries: Vec<OperatorReplica>,
 ) -> kube::Result<()> {
     let namespace = authority.namespace().unwrap_or_default();
-    let api: Api<ValkeyCA> = Api::namespaced(client.clone(), &namespace);
+    let api: Api<Stored<ValkeyCA>> = Api::namespaced(clients.requests.clone(), &namespace);
     let metadata = json!({ "name": names::ROOT, "uid": authority.metadata.uid });
     let status = if entries.is_empty() { json!({}) } else { json!({ "operators": entries }) };
+    let status = clients.installed.known("ValkeyCA", status);
     let patch = json!({ "apiVersion": API_VERSION, "kind": "ValkeyCA", "metadata": metadata, "status": status });
     let parameters = PatchParams::apply(&format!("{MANAGER}-{replica}")).force();
     api.patch_status(names::ROOT, &parameters, &Patch::Apply(&patch)).await.map(drop)

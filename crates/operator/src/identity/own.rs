@@ -2,12 +2,12 @@
 
 use super::own_leaf::{OwnLeaf, Unusable};
 use super::{Settings, operators, secrets::Secrets};
+use crate::client::Clients;
 use crate::metrics::Metrics;
 use api::certificates::names;
 use api::names::certificate_file::CHAIN;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
-use kube::Client;
 use link::{Current, IdentitySource};
 use pki::Thumbprint;
 use std::collections::BTreeSet;
@@ -48,11 +48,11 @@ impl Shared {
 
 impl Own {
     /// Starts the task that keeps it current, for as long as the process lives.
-    pub fn start(client: Client, settings: Settings, metrics: Arc<Metrics>) -> Self {
+    pub fn start(clients: &Clients, settings: Settings, metrics: Arc<Metrics>) -> Self {
         let own = Self { shared: Arc::new(Shared::default()) };
-        let secrets = Secrets::new(client.clone(), metrics.clone());
+        let secrets = Secrets::new(clients.requests.clone(), metrics.clone());
         let leaf = OwnLeaf::new(settings.namespace.clone(), own.shared.clone());
-        let renewal = LeafRenewal { client, settings, secrets, metrics, leaf, published: None };
+        let renewal = LeafRenewal { clients: clients.clone(), settings, secrets, metrics, leaf, published: None };
         if renewal.settings.built_in {
             tokio::spawn(renewal.run());
         }
@@ -93,7 +93,7 @@ impl IdentitySource for Own {
 }
 
 struct LeafRenewal {
-    client: Client,
+    clients: Clients,
     settings: Settings,
     secrets: Secrets,
     metrics: Arc<Metrics>,
@@ -143,7 +143,7 @@ impl LeafRenewal {
     async fn tell(&mut self) {
         let facts = self.leaf.shared.facts();
         let (Some(replica), Some(facts)) = (&self.settings.replica, facts) else { return };
-        match operators::tell(&self.client, &self.settings.namespace, replica, &facts).await {
+        match operators::tell(&self.clients, &self.settings.namespace, replica, &facts).await {
             Ok(true) => self.metrics.write("apply", "ValkeyCA/status"),
             Ok(false) => {}
             Err(error) if self.published.as_ref() != Some(&facts) => {

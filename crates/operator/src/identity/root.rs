@@ -5,11 +5,12 @@ use super::root_reading::RootReading;
 use super::{Error, INTERMEDIATE_VALIDITY, Identities};
 use crate::client::watch_config;
 use crate::runtime::watch_through_restores;
-use api::certificates::{TrustedRoot, ValkeyCA, names};
+use api::certificates::{TRUSTED_ROOTS, TrustedRoot, ValkeyCA, names};
 use certificates::{AuthorityReport, RootPlan, RootView, authority_status, root_plan};
 use futures::{Stream, StreamExt};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::core::PartialObjectMeta;
 use kube::runtime::watcher::Event;
 use kube::{Api, ResourceExt};
 use pki::{Bundle, Party, Thumbprint};
@@ -64,7 +65,8 @@ impl Identities {
     fn authority_changes(&self) -> impl Stream<Item = ()> + use<> {
         let mut known = None;
         let only = watch_config().fields(&format!("metadata.name={}", names::ROOT));
-        let authorities: Api<ValkeyCA> = Api::namespaced(self.watch_client.clone(), &self.settings.namespace);
+        let authorities: Api<PartialObjectMeta<ValkeyCA>> =
+            Api::namespaced(self.clients.watches.clone(), &self.settings.namespace);
         watch_through_restores(authorities, only).filter_map(move |event| {
             let news = match event {
                 Ok(Event::Apply(authority) | Event::InitApply(authority)) => {
@@ -232,8 +234,8 @@ fn trusted(bundle: &Bundle) -> Result<Vec<TrustedRoot>, Error> {
         expires_at: Time(end),
         certificate,
     };
-    // The definition takes eight; more than two are there only while somebody changes the root again and again.
-    Ok(bundle.listed().map_err(Error::issue)?.into_iter().map(entry).take(8).collect())
+    // More than two are there only while somebody changes the root again and again.
+    Ok(bundle.listed().map_err(Error::issue)?.into_iter().map(entry).take(TRUSTED_ROOTS).collect())
 }
 
 #[cfg(test)]

@@ -120,14 +120,7 @@ pub fn stored_signing(seen: &SecretSeen) -> Option<Root> {
 /// As the status of the ValkeyCA spells it.
 pub fn text(source: Source) -> &'static str {
     match source {
-        Source::Operator => stringify_source(AuthoritySource::Operator),
-        Source::Own => stringify_source(AuthoritySource::Own),
-    }
-}
-
-fn stringify_source(source: AuthoritySource) -> &'static str {
-    match source {
-        AuthoritySource::Operator => "Operator",
-        AuthoritySource::Own => "Own",
+        Source::Operator => AuthoritySource::Operator.as_str(),
+        Source::Own => AuthoritySource::Own.as_str(),
     }
 }

@@ -5,6 +5,7 @@ use super::Identities;
 use crate::runtime;
 use api::certificates::{ValkeyCA, names};
 use api::names::{API_VERSION, MANAGER};
+use api::stored::Stored;
 use certificates::unused_status;
 use jiff::Timestamp;
 use kube::api::{Api, ListParams, Patch, PatchParams};
@@ -25,8 +26,10 @@ impl Identities {
     }
 
     async fn tell_unused_in(&self, scope: Option<&str>) -> Result<(), Error> {
-        let listed = runtime::scoped::<ValkeyCA>(&self.client, scope).list(&ListParams::default()).await?;
-        for authority in listed.items.iter().filter(|authority| !self.is_root(authority)) {
+        let listed = runtime::scoped::<Stored<ValkeyCA>>(&self.clients.requests, scope);
+        let listed = listed.list(&ListParams::default()).await?;
+        let readable = listed.items.iter().filter_map(|authority| authority.0.as_ref().ok());
+        for authority in readable.filter(|authority| !self.is_root(authority)) {
             self.tell_that_it_is_unused(authority).await?;
         }
         Ok(())
@@ -44,10 +47,12 @@ impl Identities {
             return Ok(());
         }
         let metadata = json!({ "name": name, "uid": authority.metadata.uid });
-        let patch = json!({ "apiVersion": API_VERSION, "kind": "ValkeyCA", "metadata": metadata, "status": next });
+        let status = self.clients.installed.known("ValkeyCA", json!(next));
+        let patch = json!({ "apiVersion": API_VERSION, "kind": "ValkeyCA", "metadata": metadata, "status": status });
         self.metrics.write("apply", "ValkeyCA/status");
         let parameters = PatchParams::apply(MANAGER).force();
-        let api: Api<ValkeyCA> = Api::namespaced(self.client.clone(), namespace.as_deref().unwrap_or_default());
+        let client = self.clients.requests.clone();
+        let api: Api<Stored<ValkeyCA>> = Api::namespaced(client, namespace.as_deref().unwrap_or_default());
         api.patch_status(&name, &parameters, &Patch::Apply(&patch)).await.map(drop)
     }
 }

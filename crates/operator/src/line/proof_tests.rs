@@ -1,8 +1,8 @@
 use super::*;
-use crate::runtime::{Cache, Guarded, Queues};
+use crate::runtime::{Cache, Queues};
 use crate::runtime::{Entry, ObjectKey, ObjectName, Payload, Source};
 use api::cluster::ValkeyCluster;
-use kube::core::DeserializeGuard;
+use api::stored::Stored;
 use kube::runtime::reflector::store;
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::watcher::Event;
@@ -57,10 +57,10 @@ fn entry(source: Source, name: &str, uid: &str, payload: Payload) -> Entry {
     Entry { object, owner, uid: uid.into(), resource_version: "1".into(), payload }
 }
 
-fn orders() -> Guarded<ValkeyCluster> {
+fn orders() -> Stored<ValkeyCluster> {
     let cluster = json!({ "apiVersion": "valkey.io/v1alpha1", "kind": "ValkeyCluster", "spec": {},
         "metadata": { "name": "orders", "namespace": "team-a", "uid": "cluster" } });
-    serde_json::from_value::<DeserializeGuard<_>>(cluster).unwrap()
+    serde_json::from_value(cluster).unwrap()
 }
 
 fn scopes() -> Arc<Scopes> {
@@ -69,7 +69,7 @@ fn scopes() -> Arc<Scopes> {
 
 /// A scopes with the cluster orders, its StatefulSet, its pod orders-0, a stranger that carries our labels, and pods of other
 /// names that claim to be the StatefulSet's; with what the watches write to.
-fn land() -> (Arc<Scopes>, Arc<Cache>, Writer<Guarded<ValkeyCluster>>) {
+fn land() -> (Arc<Scopes>, Arc<Cache>, Writer<Stored<ValkeyCluster>>) {
     let scopes = Scopes::default();
     let cache = Arc::new(Cache::default());
     Source::all().into_iter().for_each(|source| drop(cache.listed(source, &Default::default())));

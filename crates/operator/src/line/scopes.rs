@@ -1,8 +1,9 @@
 //! The scopes this operator looks after, as the line sees them: whose pod this is, and which cluster needs a pass now.
 //! Filled by each scope when it starts; the caches behind it are the watches'.
 
-use crate::runtime::{Cache, Entry, Guarded, ObjectKey, ObjectName, Payload, Queues, Source};
+use crate::runtime::{Cache, Entry, ObjectKey, ObjectName, Payload, Queues, Source};
 use api::cluster::ValkeyCluster;
+use api::stored::Stored;
 use kube::ResourceExt;
 use kube::runtime::reflector::{ObjectRef, Store};
 use planner::{ChildKind, PodFacts};
@@ -14,7 +15,7 @@ pub struct WatchedScope {
     /// None: all namespaces.
     pub namespace: Option<String>,
     pub cache: Arc<Cache>,
-    pub clusters: Store<Guarded<ValkeyCluster>>,
+    pub clusters: Store<Stored<ValkeyCluster>>,
     pub queues: Queues,
 }
 

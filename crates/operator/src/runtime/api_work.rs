@@ -7,8 +7,9 @@ use super::controller::Controller;
 use super::kind::{Intent, Kind, Unreadable};
 use super::object::{ObjectId, ObjectKey};
 use super::publish::{self, publish};
-use super::watch::Guarded;
+use api::stored::Stored;
 use k8s_openapi::jiff::Timestamp;
+use kube::core::object::HasStatus;
 use kube::{Resource, ResourceExt};
 use planner::{Step, WriteFailure, WriteOutcome};
 use std::collections::HashMap;
@@ -175,7 +176,7 @@ impl<K: Kind> ApiWork<K> {
             return Ok(Done { changed: wrote });
         }
         let failures: Vec<WriteFailure> = failures.into_iter().map(act::Failure::into_fact).collect();
-        let previous = controller.latest_status(&self.object, K::status(&self.object));
+        let previous = controller.latest_status(&self.object, self.object.status());
         let known = previous.as_ref().and_then(K::observed_generation);
         if wrote && failures.is_empty() && known == self.object.meta().generation {
             // What was repaired at once is no news. The next pass, which sees the result, tells.
@@ -231,7 +232,7 @@ impl<K: Kind> Controller<K> {
 }
 
 /// Stored under another schema: nothing can be done but to say so.
-pub fn report_unreadable<K: Kind>(object: &Arc<Guarded<K::Object>>, controller: &Arc<Controller<K>>) {
+pub fn report_unreadable<K: Kind>(object: &Arc<Stored<K::Object>>, controller: &Arc<Controller<K>>) {
     let id = ObjectId::of(&**object);
     if !controller.api_work.begin(&id, controller.api_work.ticket(&id)) {
         return;
@@ -239,15 +240,14 @@ pub fn report_unreadable<K: Kind>(object: &Arc<Guarded<K::Object>>, controller: 
     let (controller, object) = (controller.clone(), object.clone());
     let tasks = controller.api_work.tasks.clone();
     tasks.spawn(async move {
-        let error = object.0.as_ref().err().map(|invalid| invalid.error.clone()).unwrap_or_default();
-        let metadata = object.meta();
+        let Err(found) = &object.0 else { return };
         let unreadable = Unreadable {
             id: &id,
-            generation: metadata.generation,
-            deleting: metadata.deletion_timestamp.is_some(),
-            error: &error,
+            generation: found.metadata.generation,
+            deleting: found.metadata.deletion_timestamp.is_some(),
+            error: &found.error,
         };
-        let previous = controller.latest_status(&*object, None);
+        let previous = controller.latest_status(&*object, found.status.as_ref());
         let status = controller.kind.unreadable(&unreadable, previous.as_ref(), Timestamp::now());
         if let Err(error) = publish(&id, status, previous.as_ref(), &controller).await {
             let (kind, name, namespace) = (&*id.key.kind, &id.key.name, &id.key.namespace);

@@ -6,12 +6,14 @@ use super::memories::Memories;
 use super::object::{ObjectId, ObjectKey};
 use super::scope::Scope;
 use super::state::State;
-use super::watch::{self, Guarded};
+use super::watch;
 use crate::stop::Stop;
+use api::stored::Stored;
 use futures::channel::mpsc::UnboundedReceiver;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use k8s_openapi::jiff::Timestamp;
+use kube::core::object::HasStatus;
 use kube::runtime::applier;
 use kube::runtime::controller::{Action, Config};
 use kube::runtime::reflector::{ObjectRef, Store, store};
@@ -54,7 +56,7 @@ pub struct Controller<K: Kind> {
 
 struct Watching<K: Kind> {
     controller: Arc<Controller<K>>,
-    objects: Store<Guarded<K::Object>>,
+    objects: Store<Stored<K::Object>>,
     requests: UnboundedReceiver<ObjectKey>,
     watch: tokio::task::AbortHandle,
 }
@@ -93,7 +95,7 @@ impl<K: Kind> AnyController for Watching<K> {
 impl<K: Kind> Watching<K> {
     async fn work(self, stop: Stop) {
         let Watching { controller, objects, requests, watch } = self;
-        let requests = requests.map(|key| ObjectRef::<Guarded<K::Object>>::new(&key.name).within(&key.namespace));
+        let requests = requests.map(|key| ObjectRef::<Stored<K::Object>>::new(&key.name).within(&key.namespace));
         let queue = requests.map(Ok::<_, Infallible>).take_until(stop.wished().boxed());
         let config = Config::default().concurrency(CONCURRENCY);
         let (known, forgetting) = (objects.clone(), controller.clone());
@@ -118,7 +120,7 @@ impl<K: Kind> Controller<K> {
         self.kind.end(key);
     }
 
-    fn forget_strangers(&self, known: &Store<Guarded<K::Object>>) {
+    fn forget_strangers(&self, known: &Store<Stored<K::Object>>) {
         if self.states.count() <= known.len() {
             return;
         }
@@ -135,7 +137,7 @@ impl<K: Kind> Controller<K> {
         let references = self.scope.references.follow(&id.key, &self.kind.references(object));
         let known = Known { id: &id, state: &self.states.of(&id), references: &references, scope: &self.scope };
         let observation = self.kind.observe(object, &known).await;
-        let previous = self.latest_status(object, K::status(object));
+        let previous = self.latest_status(object, object.status());
         let intent = self.kind.plan(object, &observation, previous.as_ref(), Timestamp::now());
         self.states.change(&id, |state| state.keep_events(&intent.events));
         self.kind.send(&id, &observation, &intent);
@@ -147,7 +149,7 @@ impl<K: Kind> Controller<K> {
 }
 
 async fn reconcile<K: Kind>(
-    object: Arc<Guarded<K::Object>>,
+    object: Arc<Stored<K::Object>>,
     controller: Arc<Controller<K>>,
 ) -> Result<Action, Infallible> {
     Ok(match &object.0 {
@@ -160,7 +162,7 @@ async fn reconcile<K: Kind>(
 }
 
 /// A pass does not fail: what goes wrong at the API server is tried again by whoever asked it.
-fn never<K: Kind>(_: Arc<Guarded<K::Object>>, error: &Infallible, _: Arc<Controller<K>>) -> Action {
+fn never<K: Kind>(_: Arc<Stored<K::Object>>, error: &Infallible, _: Arc<Controller<K>>) -> Action {
     match *error {}
 }
 

@@ -26,10 +26,6 @@ impl Kind for Eager {
     const KIND: &'static str = "Eager";
     const STATUS: &'static str = "Eager/status";
 
-    fn status(object: &ValkeyCluster) -> Option<&ValkeyClusterStatus> {
-        object.status.as_ref()
-    }
-
     fn conditions(status: &ValkeyClusterStatus) -> &[Condition] {
         &status.conditions
     }

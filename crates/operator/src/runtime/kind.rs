@@ -4,13 +4,14 @@ use super::act;
 use super::object::{ObjectId, ObjectKey};
 use super::scope::Scope;
 use super::state::State;
-use super::watch::Guarded;
+use api::stored::Stored;
 use futures::stream::BoxStream;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ManagedFieldsEntry, ObjectMeta};
 use k8s_openapi::jiff::Timestamp;
 use kube::Resource;
 use kube::api::DynamicObject;
+use kube::core::object::HasStatus;
 use kube::runtime::reflector::Store;
 use planner::{Notice, OtherStatus, ReferenceKey, References, Step, WriteOutcome};
 use serde::Serialize;
@@ -21,6 +22,7 @@ use std::time::Duration;
 
 pub trait Kind: Send + Sync + Sized + 'static {
     type Object: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + HasStatus<Status = Self::Status>
         + Clone
         + Debug
         + DeserializeOwned
@@ -31,13 +33,12 @@ pub trait Kind: Send + Sync + Sized + 'static {
     type Observation: Send + Sync + 'static;
     /// What its plan says beside steps and status; for `send`.
     type Details: Send + Sync + 'static;
-    type Status: Serialize + DeserializeOwned + Clone + PartialEq + Send + Sync + 'static;
+    type Status: Serialize + DeserializeOwned + Clone + Debug + PartialEq + Send + Sync + 'static;
 
     /// For logs and metrics: what it is called, and its status as something that is written.
     const KIND: &'static str;
     const STATUS: &'static str;
 
-    fn status(object: &Self::Object) -> Option<&Self::Status>;
     fn conditions(status: &Self::Status) -> &[Condition];
     fn observed_generation(status: &Self::Status) -> Option<i64>;
 
@@ -69,7 +70,7 @@ pub trait Kind: Send + Sync + Sized + 'static {
     /// Adds what became of the writes to what was seen, for what is said of them.
     fn wrote(&self, observation: &mut Self::Observation, outcome: WriteOutcome);
 
-    /// What is said of an object that does not fit its schema.
+    /// What is said of an object whose spec cannot be read.
     fn unreadable(&self, object: &Unreadable<'_>, previous: Option<&Self::Status>, now: Timestamp) -> Self::Status;
 
     /// Done at once and not at the API server: commands to nodes.
@@ -96,10 +97,10 @@ pub trait Kind: Send + Sync + Sized + 'static {
     fn published(&self, _id: &ObjectId, _object: &DynamicObject) {}
 
     /// Called once, with all objects of the kind in this scope.
-    fn start(&self, _scope: &Scope, _objects: Store<Guarded<Self::Object>>) {}
+    fn start(&self, _scope: &Scope, _objects: Store<Stored<Self::Object>>) {}
 
     /// Further reasons for passes, beside changes of the objects, of what they own and of what they refer to.
-    fn wakeups(&self, _scope: &Scope, _objects: Store<Guarded<Self::Object>>) -> Vec<BoxStream<'static, ObjectKey>> {
+    fn wakeups(&self, _scope: &Scope, _objects: Store<Stored<Self::Object>>) -> Vec<BoxStream<'static, ObjectKey>> {
         Vec::new()
     }
 

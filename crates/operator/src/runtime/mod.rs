@@ -35,4 +35,4 @@ pub use resources::{children, claims, own_kind, plain, pods, scoped};
 pub use restores::watch_through_restores;
 pub use scope::{Queues, Scope, ScopeSettings};
 pub use state::State;
-pub use watch::{Guarded, ours};
+pub use watch::ours;

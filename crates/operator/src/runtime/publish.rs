@@ -61,6 +61,7 @@ pub async fn others<K: Kind>(
         plain::value_in_place(&mut status);
         let api = resources::own_kind(&controller.scope.client, kind, &id.key.namespace);
         let metadata = json!({ "name": name, "uid": uid });
+        let status = controller.scope.installed.known(kind, status);
         let patch = json!({ "apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "status": status });
         controller.scope.metrics.write("apply", written_as);
         let written = api.patch_status(&name, &PatchParams::apply(MANAGER).force(), &Patch::Apply(&patch)).await;
@@ -78,7 +79,7 @@ async fn write<K: Kind>(status: K::Status, id: &ObjectId, controller: &Controlle
         "apiVersion": id.api_version, "kind": kind,
         // Of a namesake made in the meantime nothing is known.
         "metadata": { "name": name, "uid": id.uid },
-        "status": status,
+        "status": controller.scope.installed.known(&kind, json!(status)),
     });
     controller.scope.metrics.write("apply", K::STATUS);
     let written = api

@@ -9,6 +9,7 @@ use crate::client::Clients;
 use crate::health::{Health, Stage};
 use crate::metrics::Metrics;
 use crate::stop::Stop;
+use api::installed::Installed;
 use futures::FutureExt;
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures::future::join_all;
@@ -38,6 +39,7 @@ pub struct Scope {
     pub cache: Arc<Cache>,
     pub queues: Queues,
     pub references: WatchedReferences,
+    pub installed: Arc<Installed>,
     pub metrics: Arc<Metrics>,
     pub resync: Duration,
     health: Arc<Health>,
@@ -75,6 +77,7 @@ impl Scope {
         let scope = Self {
             references: WatchedReferences::new(clients.watches.clone(), queues.clone()),
             client: clients.requests,
+            installed: clients.installed,
             watch_client: clients.watches,
             namespace,
             cache: Arc::default(),

@@ -11,10 +11,10 @@ use super::{entry, resources};
 use crate::client::watch_config;
 use crate::metrics::Watched;
 use api::names::{self, MANAGER, label};
+use api::stored::Stored;
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
-use kube::core::DeserializeGuard;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::watcher::{self, Event};
@@ -24,9 +24,6 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// An object as it came: one that cannot be read must not hide the others.
-pub type Guarded<K> = DeserializeGuard<K>;
-
 /// Watches what our objects own. Runs until dropped.
 pub async fn run(scope: Arc<Scope>) {
     let mut streams = vec![pods(&scope), claims(&scope)];
@@ -35,7 +32,7 @@ pub async fn run(scope: Arc<Scope>) {
 }
 
 /// Watches the objects of one kind. Runs until dropped.
-pub async fn objects<K: Kind>(controller: Arc<Controller<K>>, writer: Writer<Guarded<K::Object>>) {
+pub async fn objects<K: Kind>(controller: Arc<Controller<K>>, writer: Writer<Stored<K::Object>>) {
     let (scope, known) = (controller.scope.clone(), writer.as_reader());
     let mut streams = controller.kind.wakeups(&scope, known);
     streams.push(own(controller, writer));
@@ -51,10 +48,10 @@ async fn wake_all(streams: Vec<BoxStream<'static, ObjectKey>>, scope: &Scope) {
 
 fn own<K: Kind>(
     controller: Arc<Controller<K>>,
-    mut writer: Writer<Guarded<K::Object>>,
+    mut writer: Writer<Stored<K::Object>>,
 ) -> BoxStream<'static, ObjectKey> {
     let scope = controller.scope.clone();
-    let api = resources::scoped::<Guarded<K::Object>>(&scope.watch_client, scope.namespace.as_deref());
+    let api = resources::scoped::<Stored<K::Object>>(&scope.watch_client, scope.namespace.as_deref());
     let events = watch_through_restores(api, watch_config())
         .modify(|object| *object.managed_fields_mut() = K::managed_fields(object.meta()));
     let mut began = Instant::now();

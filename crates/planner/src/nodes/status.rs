@@ -2,7 +2,7 @@
 
 use super::decision::Decision;
 use super::record::{NodeState, Orchestration, Queued, Shard, ShardNode};
-use api::cluster::{OrchestrationStatus, QueuedStatus, ShardNodeStatus, ShardStatus, ValkeyClusterStatus};
+use api::cluster::{OrchestrationStatus, QueuedStatus, SHARD_NODES, ShardNodeStatus, ShardStatus, ValkeyClusterStatus};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use topology::Role;
@@ -52,7 +52,12 @@ fn node(stored: &ShardNodeStatus) -> Option<ShardNode> {
 }
 
 pub fn shards(record: &[Shard]) -> Vec<ShardStatus> {
-    record.iter().filter_map(translated).collect()
+    let listed = |shard: &Shard| {
+        let mut listed: ShardStatus = translated(shard)?;
+        listed.nodes.truncate(SHARD_NODES);
+        Some(listed)
+    };
+    record.iter().filter_map(listed).collect()
 }
 
 pub fn orchestration(record: Option<&Orchestration>) -> Option<OrchestrationStatus> {

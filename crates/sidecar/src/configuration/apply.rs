@@ -10,29 +10,51 @@ use api::valkey_version::ValkeyVersion;
 use std::collections::BTreeMap;
 use valkey::{CallError, Connection, RefusalKind};
 
-/// Sets what differs, notes what the server accepted and refused, and returns what waits for a restart.
+const NO_SUCH_PARAMETER: &str = "this Valkey has no such parameter";
+
+/// What a review of the server found.
+pub struct Applied {
+    /// What waits for a restart.
+    pub pending: Vec<Pending>,
+    /// Of the parameters that we do not know, why each is not in effect; empty when it is.
+    pub tried: BTreeMap<String, String>,
+}
+
+/// Sets what differs, and notes what the server accepted and refused.
 pub async fn apply(
     connection: &mut Connection,
     wanted: &Wanted,
     version: ValkeyVersion,
     record: &mut Record,
-) -> Result<Vec<Pending>, CallError> {
+) -> Result<Applied, CallError> {
     let names = plan::names(wanted, record);
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let server = connection.config_get(&names).await?;
     let plan = plan::plan(wanted, record, version, &server);
     note_unchanged(&plan, &server, record);
+    for name in plan.set.keys().filter(|name| wanted.tried.contains_key(*name)) {
+        record.keep_original(name, server.get(name).map_or("", String::as_str));
+    }
     let set = set_all_but_refused(connection, plan.set, record).await?;
     verify(connection, set, wanted, record).await?;
     record.started_with.extend(wanted.restart.clone());
-    Ok(plan.pending)
+    let why = |(name, value): (&String, &String)| {
+        let refused = record.refused.get(name).filter(|refused| refused.value == *value);
+        match refused {
+            _ if plan.absent.contains(name) => NO_SUCH_PARAMETER.to_owned(),
+            Some(refused) => refused.reason.clone(),
+            None => String::new(),
+        }
+    };
+    let tried = wanted.tried.iter().map(|tried| (tried.0.clone(), why(tried))).collect();
+    Ok(Applied { pending: plan.pending, tried })
 }
 
 fn note_unchanged(plan: &Plan, server: &Values, record: &mut Record) {
     for (name, value) in &plan.confirm {
         record.accept(name, value, server.get(name).unwrap_or(value));
     }
-    record.accepted.retain(|name, _| !plan.forget.contains(name));
+    plan.forget.iter().for_each(|name| record.forget(name));
 }
 
 /// One command sets all or nothing. When it is refused for one parameter, that one is noted and the others are tried
@@ -76,10 +98,10 @@ async fn verify(
     for (name, value) in &set {
         let now = reported.get(name).map_or("", String::as_str);
         tracing::info!(parameter = %name, %value, reported = %now, same = value::same(value, now), "parameter set");
-        if wanted.live.contains_key(name) {
+        if wanted.live.contains_key(name) || wanted.tried.contains_key(name) {
             record.accept(name, value, now);
         } else {
-            record.accepted.remove(name);
+            record.forget(name);
         }
     }
     Ok(())

@@ -15,6 +15,8 @@ pub struct Plan {
     pub set: Values,
     /// Already so; only to be noted, with the server's spelling.
     pub confirm: Values,
+    /// Parameters not known to us that this server does not have either.
+    pub absent: BTreeSet<String>,
     /// Back at their default, nothing left to remember.
     pub forget: BTreeSet<String>,
     /// What only a restart brings into effect.
@@ -30,7 +32,7 @@ pub struct Pending {
 
 /// The parameters `plan` needs to know from the server.
 pub fn names(wanted: &Wanted, record: &Record) -> BTreeSet<String> {
-    let wished = wanted.live.keys().chain(wanted.restart.keys()).chain(wanted.held.keys());
+    let wished = wanted.live.keys().chain(wanted.tried.keys()).chain(wanted.restart.keys()).chain(wanted.held.keys());
     wished.chain(record.accepted.keys()).chain(record.started_with.keys()).cloned().collect()
 }
 
@@ -39,12 +41,16 @@ pub fn plan(wanted: &Wanted, record: &Record, version: ValkeyVersion, server: &V
     for (name, value) in &wanted.live {
         plan.want(name, value, record, server);
     }
+    for (name, value) in &wanted.tried {
+        plan.want(name, value, record, server);
+    }
+    plan.absent = wanted.tried.keys().filter(|name| !server.contains_key(*name)).cloned().collect();
     for (name, value) in &wanted.held {
         plan.hold(name, value, record, server);
     }
-    let removed = record.accepted.keys().filter(|name| !wanted.live.contains_key(*name));
-    for name in removed.filter(|name| !wanted.restart.contains_key(*name)) {
-        plan.revert(name, version, server);
+    let kept = |name: &String| [&wanted.live, &wanted.tried, &wanted.restart].iter().any(|of| of.contains_key(name));
+    for name in record.accepted.keys().filter(|name| !kept(name)) {
+        plan.revert(name, default_of(name, version).or(record.original(name)), server);
     }
     for (name, value) in &wanted.restart {
         plan.await_restart(name, value, server);
@@ -77,8 +83,8 @@ impl Plan {
         }
     }
 
-    fn revert(&mut self, name: &str, version: ValkeyVersion, server: &Values) {
-        match (default_of(name, version), server.get(name)) {
+    fn revert(&mut self, name: &str, default: Option<&str>, server: &Values) {
+        match (default, server.get(name)) {
             (Some(default), Some(current)) if !value::same(default, current) => {
                 self.set.insert(name.to_owned(), default.to_owned());
             }
@@ -150,6 +156,18 @@ mod tests {
         assert_eq!(planned(&[], &record, &[("hz", "50")]).set, values(&[("hz", "10")]));
         let after = planned(&[], &record, &[("hz", "10")]);
         assert!(after.set.is_empty() && after.forget.contains("hz"));
+    }
+
+    #[test]
+    fn what_nobody_knows_is_set_where_the_server_has_it_and_goes_back_to_what_it_was() {
+        let (wish, mut record) = ([("search.timeout", "500"), ("maxmemroy", "1gb")], Record::default());
+        let there = planned(&wish, &record, &[("search.timeout", "100")]);
+        assert_eq!((there.set, there.absent), (values(&[("search.timeout", "500")]), ["maxmemroy".to_owned()].into()));
+        record.accept("search.timeout", "500", "500");
+        record.keep_original("search.timeout", "100");
+        assert!(planned(&wish, &record, &[("search.timeout", "500")]).set.is_empty());
+        assert_eq!(planned(&[], &record, &[("search.timeout", "500")]).set, values(&[("search.timeout", "100")]));
+        assert!(planned(&[], &record, &[("search.timeout", "100")]).forget.contains("search.timeout"));
     }
 
     #[test]

@@ -17,6 +17,8 @@ pub struct Record {
     pub line: String,
     pub accepted: BTreeMap<String, Accepted>,
     pub refused: BTreeMap<String, Refused>,
+    /// What parameters that we do not know were before they were first set.
+    pub originals: BTreeMap<String, String>,
     /// Parameters in effect since the last start only.
     pub started_with: BTreeMap<String, String>,
     /// The append-only files still there are older than dump.rdb.
@@ -63,6 +65,7 @@ impl Record {
     pub fn judged_by(&mut self, line: &str) {
         if self.line != line {
             self.refused.clear();
+            self.originals.clear();
             self.line = line.to_owned();
         }
     }
@@ -75,6 +78,20 @@ impl Record {
         self.refused.remove(name);
         let accepted = Accepted { value: value.to_owned(), reported: reported.to_owned() };
         self.accepted.insert(name.to_owned(), accepted);
+    }
+
+    pub fn original(&self, name: &str) -> Option<&str> {
+        self.originals.get(name).map(String::as_str)
+    }
+
+    /// The first one counts: later the server has what was set.
+    pub fn keep_original(&mut self, name: &str, value: &str) {
+        self.originals.entry(name.to_owned()).or_insert_with(|| value.to_owned());
+    }
+
+    pub fn forget(&mut self, name: &str) {
+        self.accepted.remove(name);
+        self.originals.remove(name);
     }
 
     pub fn refuse(&mut self, name: &str, value: &str, reason: &str) {

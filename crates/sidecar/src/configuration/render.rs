@@ -41,6 +41,9 @@ pub fn conf(inputs: &Inputs<'_>) -> String {
     for (name, value) in &wanted.live {
         live_line(&mut text, name, value, inputs);
     }
+    for name in wanted.tried.keys() {
+        comment(&mut text, name, "not every Valkey has it; it is set on a running one that does");
+    }
     for (name, reason) in &wanted.ignored {
         comment(&mut text, name, reason);
     }

@@ -4,7 +4,7 @@ use super::{fixed, maximum_memory};
 use crate::{arguments::PodArguments, election, stop_mark};
 use api::{
     node_settings::NodeSettings,
-    parameters::{self, Change, GROUPS, Group},
+    parameters::{self, Change, GROUPS, Group, is_name},
     valkey_version::ValkeyVersion,
 };
 use std::collections::BTreeMap;
@@ -17,6 +17,8 @@ pub struct Wanted {
     pub live: Values,
     /// The sidecar's own, set back on the running server when somebody changed them by hand.
     pub held: Values,
+    /// Not known to us: changed on a running server that has them, and never in its file, with which another would not start.
+    pub tried: Values,
     /// In effect from the next start on.
     pub restart: Values,
     /// Not for this server, with the reason.
@@ -84,7 +86,8 @@ impl Wanted {
         let facts = parameter.and_then(|parameter| parameter.facts(version));
         let (values, value) = match (owned(name), parameter, facts) {
             (Some(group), ..) => (&mut self.ignored, group.reason.to_owned()),
-            (None, None, _) => (&mut self.ignored, "no such parameter".to_owned()),
+            (None, None, _) if !is_name(name) => (&mut self.ignored, "no name of a parameter".to_owned()),
+            (None, None, _) => (&mut self.tried, value.to_owned()),
             (None, Some(_), None) => (&mut self.ignored, format!("Valkey {version} does not know it")),
             (None, Some(_), Some(facts)) if facts.change == Change::Live => (&mut self.live, value.to_owned()),
             (None, Some(_), Some(_)) => (&mut self.restart, value.to_owned()),
@@ -177,14 +180,12 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_ours_or_unknown_is_ignored_with_a_reason() {
-        let wanted =
-            wanted(&[("port", "1"), ("cluster-enabled", "no"), ("nosuch", "1"), ("replica-priority", "0")], "9.1");
-        assert_eq!(
-            wanted.ignored.keys().collect::<Vec<_>>(),
-            ["cluster-enabled", "nosuch", "port", "replica-priority"]
-        );
+    fn what_is_ours_or_no_name_is_ignored_with_a_reason_and_what_nobody_knows_is_tried() {
+        let given = [("port", "1"), ("cluster-enabled", "no"), ("PORT", "1"), ("replica-priority", "0"), ("a.b", "c")];
+        let wanted = wanted(&given, "9.1");
+        assert_eq!(wanted.ignored.keys().collect::<Vec<_>>(), ["PORT", "cluster-enabled", "port", "replica-priority"]);
         assert!(asked_for(&wanted).is_empty() && wanted.restart.is_empty());
+        assert_eq!(wanted.tried, values(&[("a.b", "c")]));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::{
     health::{condition::Kind, disk::Disk},
     state::State,
 };
-use link::contract::{self, Condition, NodeState, Revisions, Volume};
+use link::contract::{self, Condition, NodeState, Revisions, TriedParameter, Volume};
 use topology::Position;
 
 /// What the contract has no word for stays unspecified: Valkey answers and does not serve.
@@ -32,8 +32,14 @@ pub fn revisions(state: &State) -> Revisions {
         restart_required: state.pending_restart.iter().map(|pending| pending.parameter.clone()).collect(),
         refused: refused(state),
         trusted_roots: trusted_roots(state),
+        tried: tried(state),
         ..Revisions::default()
     }
+}
+
+pub fn tried(state: &State) -> Vec<TriedParameter> {
+    let tried = state.tried.iter().map(|(name, refusal)| (name.clone(), refusal.clone()));
+    tried.map(|(name, refusal)| TriedParameter { name, refusal }).collect()
 }
 
 pub fn trusted_roots(state: &State) -> Vec<String> {
@@ -69,6 +75,9 @@ mod tests {
         let told = revisions(&state);
         assert_eq!((told.settings.as_str(), told.restart_required), ("r1", vec!["tcp-backlog".to_owned()]));
         assert_eq!(told.refused, ["hz x: not a number"]);
+        state.tried.insert("search.timeout".into(), "no such parameter".into());
+        let expected = TriedParameter { name: "search.timeout".into(), refusal: "no such parameter".into() };
+        assert_eq!(revisions(&state).tried, [expected]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::{
     health::{condition::Kind, observation::Observation},
     state::State,
 };
-use link::contract::{Boot, SettingsRefused};
+use link::contract::{Boot, SettingsRefused, TriedParameter};
 use topology::Role;
 use valkey::{ClusterInfo, Info};
 
@@ -21,6 +21,7 @@ pub struct SignificantState {
     settings_revision: Option<String>,
     pending_restart: Vec<String>,
     refused: Vec<String>,
+    tried: Vec<TriedParameter>,
     boot: Option<Boot>,
     /// A change of roots waits for every sidecar to say that it believes the new one.
     trusted_roots: Vec<String>,
@@ -41,6 +42,7 @@ impl SignificantState {
             settings_revision: state.settings_revision.clone(),
             pending_restart: state.pending_restart.iter().map(|pending| pending.parameter.clone()).collect(),
             refused: heartbeat::refused(state),
+            tried: heartbeat::tried(state),
             boot: state.boot.clone(),
             trusted_roots: heartbeat::trusted_roots(state),
         }

@@ -71,6 +71,28 @@ async fn a_parameter_taken_out_goes_back_to_its_default_even_over_a_restart_of_t
     }
 }
 
+/// `key-load-delay` is one that servers have and do not list, so nobody here knows it.
+#[tokio::test]
+async fn what_nobody_knows_is_set_where_the_server_has_it_and_keeps_none_from_starting() {
+    for version in BOTH_VERSIONS {
+        let mut pod = Pod::settled(version, &[("maxmemroy", "1gb"), ("key-load-delay", "7"), ("hz", "20")]);
+        wait_config(&pod, "key-load-delay", "7").await;
+        pod.wait_for("the other is told", |pod| {
+            let tried = &pod.status()["tried"];
+            tried["key-load-delay"] == "" && tried["maxmemroy"].as_str().is_some_and(|why| why.contains("no such"))
+        });
+        assert_eq!((config(&pod, "hz").await.as_str(), pod.status()["refused"].clone()), ("20", serde_json::json!({})));
+        assert!(!pod.conf().contains("\nmaxmemroy") && !pod.conf().contains("\nkey-load-delay"), "{}", pod.conf());
+        pod.server().kill().unwrap();
+        pod.start_server();
+        wait_config(&pod, "key-load-delay", "7").await;
+        pod.set(&[("key-load-delay", "many"), ("hz", "20")]);
+        pod.wait_for("a bad value is told", |pod| pod.status()["tried"]["key-load-delay"] != "");
+        pod.set(&[("hz", "20")]);
+        wait_config(&pod, "key-load-delay", "0").await;
+    }
+}
+
 #[tokio::test]
 async fn what_needs_a_restart_is_pending_until_the_restart() {
     for version in BOTH_VERSIONS {

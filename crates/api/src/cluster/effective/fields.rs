@@ -4,6 +4,7 @@ use super::resolver::Resolver;
 use super::spec::{
     AppendOnlyFile, Backup, ClientService, DatabaseSnapshots, EffectiveSpec, Exporter, Image, NetworkPolicy,
     OperatorMtls, PodServiceAccount, ReadService, Replication, Resources, SecurityContext, ServiceMonitor, Storage,
+    ValkeyImage,
 };
 use super::{Origin, built_in};
 use crate::cluster::{self, ValkeyClusterSpec};
@@ -56,13 +57,14 @@ pub fn resolve(from: &mut Resolver<'_>) -> EffectiveSpec {
 }
 
 /// Name and tag by themselves: a registry of one's own is a matter of the namespace, the version one of the cluster.
-fn valkey_image(from: &mut Resolver<'_>) -> Image {
+fn valkey_image(from: &mut Resolver<'_>) -> ValkeyImage {
     fn of(spec: &ValkeyClusterSpec) -> Option<&cluster::ValkeyImage> {
         spec.valkey_image.as_ref()
     }
-    Image {
+    ValkeyImage {
         name: from.value("valkeyImage.name", |spec| of(spec)?.name.as_ref(), built_in::VALKEY_NAME),
         tag: from.value("valkeyImage.tag", |spec| of(spec)?.tag.as_ref(), built_in::VALKEY_TAG),
+        version: from.find("valkeyImage.version", |spec| of(spec)?.version.as_ref()),
         image_pull_secrets: pull_secrets(from, "valkeyImage", |spec| of(spec)?.image_pull_secrets.as_ref()),
     }
 }
@@ -111,15 +113,20 @@ fn resources(
     }
 }
 
+/// An empty one leaves the ids to the platform. One that gives some has the built-in ones beside them: an image without a user would
+/// be root.
 fn security_context(from: &mut Resolver<'_>) -> SecurityContext {
     fn of(spec: &ValkeyClusterSpec) -> Option<&cluster::SecurityContext> {
         spec.security_context.as_ref()
     }
+    if from.highest(of) == Some(&cluster::SecurityContext::default()) {
+        return SecurityContext::default();
+    }
     let id = built_in::VALKEY_ID;
     SecurityContext {
-        run_as_user: from.value("securityContext.runAsUser", |spec| of(spec)?.run_as_user.as_ref(), id),
-        run_as_group: from.value("securityContext.runAsGroup", |spec| of(spec)?.run_as_group.as_ref(), id),
-        fs_group: from.value("securityContext.fsGroup", |spec| of(spec)?.fs_group.as_ref(), id),
+        run_as_user: Some(from.value("securityContext.runAsUser", |spec| of(spec)?.run_as_user.as_ref(), id)),
+        run_as_group: Some(from.value("securityContext.runAsGroup", |spec| of(spec)?.run_as_group.as_ref(), id)),
+        fs_group: Some(from.value("securityContext.fsGroup", |spec| of(spec)?.fs_group.as_ref(), id)),
     }
 }
 

@@ -10,6 +10,7 @@ mod spec;
 pub use spec::{
     AppendOnlyFile, Backup, ClientService, DatabaseSnapshots, EffectiveSpec, Exporter, Image, NetworkPolicy,
     OperatorMtls, PodServiceAccount, ReadService, Replication, Resources, SecurityContext, ServiceMonitor, Storage,
+    ValkeyImage,
 };
 
 use super::spec::ValkeyClusterSpec;

@@ -14,6 +14,11 @@ impl<'a> Resolver<'a> {
         Self { layers, origins: Origins::new() }
     }
 
+    /// What the highest layer has that has it, as it stands there.
+    pub fn highest<T>(&self, get: impl Fn(&'a ValkeyClusterSpec) -> Option<&'a T>) -> Option<&'a T> {
+        self.layers.downwards().find_map(|(_, spec)| get(spec))
+    }
+
     /// A value that may be missing in all layers.
     pub fn find<T: Clone>(&mut self, path: &str, get: impl Fn(&ValkeyClusterSpec) -> Option<&T>) -> Option<T> {
         let found = self.layers.downwards().find_map(|(origin, spec)| Some((origin, get(spec)?.clone())));

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EffectiveSpec {
-    pub valkey_image: Image,
+    pub valkey_image: ValkeyImage,
     pub master_count: i32,
     pub replicas_per_master: i32,
     pub tls: Option<String>,
@@ -48,6 +48,15 @@ pub struct EffectiveSpec {
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
+pub struct ValkeyImage {
+    pub name: String,
+    pub tag: String,
+    pub version: Option<String>,
+    pub image_pull_secrets: Vec<LocalObjectReference>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Image {
     pub name: String,
     pub tag: String,
@@ -64,12 +73,13 @@ pub struct Resources {
     pub limits: BTreeMap<String, Quantity>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// All ids, or none: what the platform chooses.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SecurityContext {
-    pub run_as_user: i64,
-    pub run_as_group: i64,
-    pub fs_group: i64,
+    pub run_as_user: Option<i64>,
+    pub run_as_group: Option<i64>,
+    pub fs_group: Option<i64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -1,6 +1,9 @@
-//! The committed CustomResourceDefinitions are those the types give.
+//! The committed CustomResourceDefinitions are those the types give, and take what released ones took.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)] // a test that cannot go on fails
+
+mod growth;
+mod stored;
 
 use api::cluster::{OF_AUTHORITY, OF_CLUSTER, RefusedField};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
