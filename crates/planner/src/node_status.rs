@@ -2,7 +2,7 @@
 
 use crate::nodes::FindingKind;
 use crate::nodes::status as record;
-use crate::report::Report;
+use crate::report::{Report, SOUND};
 use crate::status::Found;
 use api::cluster::ValkeyClusterStatus;
 use api::conditions::{ConditionType, Finding, Reason};
@@ -43,8 +43,7 @@ fn shards_with_slots(status: &ValkeyClusterStatus) -> i32 {
 /// Why the nodes are not one sound cluster.
 pub fn unsound(report: &Report) -> Option<Found> {
     let nodes = report.nodes.as_ref()?;
-    let kinds = [FindingKind::SlotsCovered, FindingKind::ReplicasInSync, FindingKind::ViewsAgree];
-    let missing = kinds.iter().filter_map(|kind| nodes.findings.iter().find(|finding| finding.kind == *kind));
+    let missing = SOUND.iter().filter_map(|kind| nodes.findings.iter().find(|finding| finding.kind == *kind));
     let first = missing.into_iter().find(|finding| finding.status != Some(true));
     first
         .map(|finding| (false, finding.reason, finding.message.clone()))
@@ -109,7 +108,7 @@ fn same(type_: ConditionType, condition: &Condition) -> Option<Finding> {
 mod tests {
     use crate::nodes::{Decision, Finding, FindingKind};
     use crate::observation::Identity;
-    use crate::report::Asked;
+    use crate::report::{Asked, SOUND};
     use crate::{Report, status};
     use api::cluster::ValkeyClusterStatus;
     use api::conditions::Reason;
@@ -162,8 +161,8 @@ mod tests {
     }
 
     fn ready(views: Option<bool>, previous: Option<&ValkeyClusterStatus>) -> ValkeyClusterStatus {
-        let whole = [FindingKind::SlotsCovered, FindingKind::ReplicasInSync].map(|kind| said(kind, Some(true)));
-        let findings = whole.into_iter().chain([said(FindingKind::ViewsAgree, views)]).collect();
+        let value = |kind| if kind == FindingKind::ViewsAgree { views } else { Some(true) };
+        let findings = SOUND.map(|kind| said(kind, value(kind))).to_vec();
         let nodes = Some(Decision { findings, ..Decision::default() });
         let version = api::valkey_version::ValkeyVersion::from_tag("9.1").unwrap();
         let asked = Some(Asked { version, replicas_per_master: 1, pods: 6, exporter: None });

@@ -90,7 +90,11 @@ fn invalid(problems: &[Problem], observation: &Observation, mut report: Report, 
     report.sidecars = sidecars::sidecars(observation, count, now);
     report.troubles.extend(troubles::troubles(observation, &[], now));
     let identities = if report.deleting { Vec::new() } else { identities::steps(observation, &mut report, now) };
-    let steps = safe(identities, None, observation, &mut report, now);
+    let target = recorded_target(observation);
+    let reads =
+        target.iter().flat_map(|target| node_commands(target, observation, &mut report, now)).map(Step::Command);
+    let steps = reads.chain(identities).collect();
+    let steps = safe(steps, target.as_ref(), observation, &mut report, now);
     Plan { steps, report, shape: None }
 }
 
@@ -149,7 +153,21 @@ fn target(cluster: &ValidatedCluster, shape: &Shape) -> Target {
     }
 }
 
-/// What to tell the nodes. A cluster that is being deleted is told nothing more, and a paused one is only read.
+/// What the nodes were: enough to say how they are, while the spec does not say what they shall be.
+fn recorded_target(observation: &Observation) -> Option<Target> {
+    let (shards, replicas) = shape::recorded_layout(observation)?;
+    Some(Target {
+        cluster: observation.cluster.name.clone(),
+        masters: usize::try_from(shards).unwrap_or(usize::MAX),
+        replicas_per_master: usize::try_from(replicas).unwrap_or(usize::MAX),
+        persistent: !observation.claims.is_empty(),
+        node_timeout: NODE_TIMEOUT,
+        min_replicas_to_write: 0,
+    })
+}
+
+/// What to tell the nodes. A cluster that is being deleted is told nothing more; one that is paused, or whose
+/// spec cannot be read, is only read from.
 fn node_commands(
     target: &Target,
     observation: &Observation,
@@ -158,7 +176,7 @@ fn node_commands(
 ) -> Vec<nodes::PodCommand> {
     let Some(seen) = observation.nodes.as_ref().filter(|_| !report.deleting) else { return Vec::new() };
     let mut decision = nodes::decide(target, seen, now);
-    if report.paused {
+    if report.paused || report.troubles.iter().any(|trouble| trouble.reason == Reason::InvalidSpec) {
         nodes::only_watch(&mut decision, seen);
     }
     let commands = std::mem::take(&mut decision.commands);

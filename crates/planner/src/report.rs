@@ -10,6 +10,10 @@ use api::conditions::Reason;
 use api::valkey_version::ValkeyVersion;
 use std::collections::BTreeMap;
 
+/// What has to be true of the nodes of a cluster that is as it should be, the weightiest first.
+pub const SOUND: [FindingKind; 4] =
+    [FindingKind::SlotsCovered, FindingKind::Available, FindingKind::ReplicasInSync, FindingKind::ViewsAgree];
+
 /// Something that does not pass by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {
@@ -72,10 +76,9 @@ impl Report {
 
     /// Whether the nodes are one cluster in which everybody does what he should.
     pub fn nodes_are_sound(&self) -> bool {
-        let sound = [FindingKind::SlotsCovered, FindingKind::ReplicasInSync, FindingKind::ViewsAgree];
         self.nodes
             .as_ref()
-            .is_none_or(|nodes| nodes.orchestration.is_none() && sound.iter().all(|kind| nodes.is(*kind)))
+            .is_none_or(|nodes| nodes.orchestration.is_none() && SOUND.iter().all(|kind| nodes.is(*kind)))
     }
 
     /// Whether all that is said against the nodes is that a view of theirs has to be read again, as after every change of one.
@@ -83,8 +86,8 @@ impl Report {
         let read = |nodes: &Decision| {
             let views = nodes.findings.iter().find(|finding| finding.kind == FindingKind::ViewsAgree);
             let unread = views.is_some_and(|finding| finding.status.is_none());
-            let others = [FindingKind::SlotsCovered, FindingKind::ReplicasInSync];
-            unread && nodes.orchestration.is_none() && others.iter().all(|kind| nodes.is(*kind))
+            let mut others = SOUND.iter().filter(|kind| **kind != FindingKind::ViewsAgree);
+            unread && nodes.orchestration.is_none() && others.all(|kind| nodes.is(*kind))
         };
         self.nodes.as_ref().is_some_and(read)
     }

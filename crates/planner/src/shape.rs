@@ -36,6 +36,13 @@ pub fn recorded_shards(observation: &Observation) -> Option<u32> {
     observation.nodes.as_ref().and_then(|nodes| shards(&nodes.recorded))
 }
 
+/// Shards and replicas of each, by what is on record.
+pub fn recorded_layout(observation: &Observation) -> Option<(u32, u32)> {
+    let (shards, pods) = (recorded_shards(observation)?, observation.stateful_set().map(pods::asked_for)?);
+    let recorded = observation.nodes.as_ref().map(|nodes| nodes.recorded.as_slice()).unwrap_or_default();
+    Some((shards, copies(recorded, pods / shards)))
+}
+
 /// The same of a record that has all of them.
 fn shards(recorded: &[Shard]) -> Option<u32> {
     let slots = recorded.iter().fold(SlotSet::default(), |all, shard| all.union(&shard.slots));
