@@ -92,6 +92,10 @@ async fn scale_is_checked(test: &Test) -> Result<()> {
     let scale = test.kubectl(&["get", "vc/minimal", "--subresource=scale", "-o", "json"]).await?.success()?;
     let scale: serde_json::Value = serde_json::from_str(&scale)?;
     assert_eq!((&scale["spec"]["replicas"], &scale["status"]["replicas"]), (&3.into(), &3.into()), "{scale}");
+    // An autoscaler takes its average over the pods that this finds, and means the number above.
+    let selector = scale["status"]["selector"].as_str().context("a selector")?;
+    let found = test.kubectl(&["get", "pods", "-l", selector, "-o", "name"]).await?.success()?;
+    assert_eq!(found.lines().count(), 3, "{selector} finds {found}");
     Ok(())
 }
 
