@@ -4,6 +4,7 @@ use crate::kubernetes::Kubernetes;
 use crate::line::Line;
 use crate::whole::Whole;
 use crate::world::{Setup, World};
+use api::cluster::ValkeyClusterSpec;
 use planner::nodes::{Decision, FindingKind, NodeObservation, Orchestration, Queued, Shard, Target, decide};
 use planner::safety::check_commands;
 use std::time::Duration;
@@ -137,9 +138,13 @@ impl Operator {
 
     /// A user edits the ValkeyCluster.
     pub fn ask_for(&mut self, masters: i32, replicas: i32) {
+        self.edit(|spec| (spec.master_count, spec.replicas_per_master) = (Some(masters), Some(replicas)));
+    }
+
+    pub fn edit(&mut self, edit: impl FnOnce(&mut ValkeyClusterSpec)) {
         self.stirred = true;
         if let Some(whole) = &mut self.whole {
-            whole.ask_for(masters, replicas);
+            whole.edit(edit);
         }
     }
 

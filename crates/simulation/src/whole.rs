@@ -3,11 +3,15 @@
 
 use crate::kubernetes::{CLUSTER_UID, Kubernetes, NAMESPACE};
 use crate::world::{Setup, World};
-use api::cluster::ValkeyCluster;
+use api::cluster::{ValkeyCluster, ValkeyClusterSpec, ValkeyClusterStatus};
 use api::conditions::Reason;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use manifests::OperatorSettings;
 use planner::nodes::{Decision, NodeObservation, PodCommand};
-use planner::{LineFacts, Report, SidecarState, Step, WriteFailure, WriteOutcome, plan, validate};
+use planner::{
+    Identity, LineFacts, Notice, Report, SidecarState, Step, WriteFailure, WriteOutcome, notices, plan, status,
+    validate, whole_second,
+};
 use serde_json::json;
 
 /// How long the API server takes for a batch of writes, in milliseconds.
@@ -17,6 +21,10 @@ const WRITING: u64 = 100;
 pub struct Whole {
     pub spec: ValkeyCluster,
     pub report: Report,
+    /// As it is in the ValkeyCluster.
+    pub status: Option<ValkeyClusterStatus>,
+    /// Events about its conditions, the oldest first.
+    pub notices: Vec<Notice>,
     writing: Option<Batch>,
     failures: Option<Vec<WriteFailure>>,
     /// Failures were told: it is tried again.
@@ -48,6 +56,8 @@ impl Whole {
         Ok(Whole {
             spec,
             report: Report::default(),
+            status: None,
+            notices: Vec::new(),
             writing: None,
             failures: None,
             again: false,
@@ -57,8 +67,14 @@ impl Whole {
     }
 
     /// A user edits the ValkeyCluster.
-    pub fn ask_for(&mut self, masters: i32, replicas: i32) {
-        (self.spec.spec.master_count, self.spec.spec.replicas_per_master) = (Some(masters), Some(replicas));
+    pub fn edit(&mut self, edit: impl FnOnce(&mut ValkeyClusterSpec)) {
+        edit(&mut self.spec.spec);
+        *self.spec.metadata.generation.get_or_insert_default() += 1;
+    }
+
+    /// A user deletes it: it is there until its objects are gone.
+    pub fn delete(&mut self, world: &World) {
+        self.spec.metadata.deletion_timestamp = Some(Time(world.timestamp()));
     }
 
     /// Ready, and nothing is on its way.
@@ -104,6 +120,8 @@ impl Whole {
         nodes: NodeObservation,
     ) -> Result<(Decision, Vec<Step>), String> {
         let mut observation = kubernetes.observation(world);
+        observation.cluster.generation = self.spec.metadata.generation;
+        observation.cluster.deleting = self.spec.metadata.deletion_timestamp.is_some();
         observation.line = line(world, &nodes);
         observation.nodes = Some(nodes);
         let failures = self.failures.take();
@@ -117,10 +135,23 @@ impl Whole {
         }
         let (commands, writes): (Vec<Step>, Vec<Step>) =
             plan.steps.into_iter().partition(|step| step.command().is_some());
+        // With writes to be done, what is told is what became of them.
+        if writes.is_empty() || observation.writes.tried {
+            self.publish(&plan.report, &observation.cluster, world)?;
+        }
         let commands: Vec<PodCommand> = commands.iter().filter_map(Step::command).cloned().collect();
         let decision = Decision { commands, ..plan.report.nodes.clone().unwrap_or_default() };
         self.report = plan.report;
         Ok((decision, writes))
+    }
+
+    fn publish(&mut self, report: &Report, cluster: &Identity, world: &World) -> Result<(), String> {
+        let next = status(report, cluster, self.status.as_ref(), whole_second(world.timestamp()));
+        let before = self.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+        self.notices.extend(notices(before, &next.conditions));
+        let contradiction = contradiction(&next);
+        self.status = Some(next);
+        contradiction.map_or(Ok(()), |rule| Err(format!("{} ms: {rule}: {:?}", world.now, self.status)))
     }
 
     /// One batch at a time: what is planned meanwhile is planned again when its outcome is seen.
@@ -138,6 +169,21 @@ impl Whole {
         }
         lines
     }
+}
+
+/// What no status says, whatever was seen.
+fn contradiction(status: &ValkeyClusterStatus) -> Option<&'static str> {
+    let is = |name: &str, value: &str| status.conditions.iter().any(|it| it.type_ == name && it.status == value);
+    let rules = [
+        (is("Reconciling", "True") && is("Stalled", "True"), "it is on its way and cannot go on"),
+        (is("Stalled", "True") && !is("Degraded", "True"), "it cannot go on, and nothing is wrong"),
+        (is("Ready", "True") && is("Available", "False"), "all is as wished, and not everything is served"),
+        (
+            is("Ready", "False") && is("Reconciling", "False") && is("Stalled", "False"),
+            "it is not ready and nothing comes",
+        ),
+    ];
+    rules.into_iter().find(|(holds, _)| *holds).map(|(_, rule)| rule)
 }
 
 /// Writes as the transcript tells them; pods that only get new labels are told together.

@@ -31,11 +31,15 @@ pub fn ends_whole(stage: &mut Stage, limit: u64) -> Outcome {
     stage.stays_still(10_000)
 }
 
-/// Compares with the committed transcript, or rewrites it when UPDATE_GOLDEN is set.
+/// Compares with the committed transcript.
 pub fn golden(stage: &Stage, name: &str) -> Outcome {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts").join(format!("{name}.txt"));
     let transcript = stage.operators.first().map(|operator| operator.transcript.join("\n"));
-    let fresh = transcript.unwrap_or_default() + "\n";
+    compare(&format!("transcripts/{name}.txt"), &(transcript.unwrap_or_default() + "\n"))
+}
+
+/// Compares with the committed file, or rewrites it when UPDATE_GOLDEN is set.
+pub fn compare(file: &str, fresh: &str) -> Outcome {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(file);
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         return std::fs::write(&path, fresh).map_err(|error| error.to_string());
     }
@@ -44,7 +48,7 @@ pub fn golden(stage: &Stage, name: &str) -> Outcome {
     match kept == fresh {
         true => Ok(()),
         false => Err(format!(
-            "transcripts/{name}.txt differs from line {} on: look at it with UPDATE_GOLDEN=1 cargo test -p simulation; git diff",
+            "{file} differs from line {} on: look at it with UPDATE_GOLDEN=1 cargo test -p simulation; git diff",
             differs.unwrap_or_else(|| kept.lines().count().min(fresh.lines().count())) + 1
         )),
     }
