@@ -34,9 +34,8 @@ const WANTED: &str = "5";
 #[test]
 fn git_a_person_and_an_autoscaler_share_a_cluster_without_conflicts() -> Result<()> {
     Scenario::named("three-managers-share-a-cluster").run(async |test| {
-        apply(test, "gitops", IN_GIT).await?;
+        handed_over(test).await?;
         apply(test, "person", OF_A_PERSON).await?;
-        scale(test).await?;
         let settled = observed(test).await?;
         assert_eq!(settled.spec.master_count, Some(5), "the autoscaler's number");
         for _ in 0..2 {
@@ -50,6 +49,16 @@ fn git_a_person_and_an_autoscaler_share_a_cluster_without_conflicts() -> Result<
         same_as(test, "person", OF_A_PERSON).await?;
         owners(test).await
     })
+}
+
+/// Git had the number at first. The autoscaler's is then its own: Git cannot set it back, and takes the field out.
+async fn handed_over(test: &Test) -> Result<()> {
+    let at_first = IN_GIT.replace("paused: true", "paused: true\n  masterCount: 4");
+    apply(test, "gitops", &at_first).await?;
+    scale(test).await?;
+    let refused = apply(test, "gitops", &at_first).await.err().context("Git took the number back")?;
+    ensure!(format!("{refused:#}").contains(".spec.masterCount"), "{refused:#}");
+    apply(test, "gitops", IN_GIT).await
 }
 
 /// Without force: a field of somebody else would be a conflict, and an error.
