@@ -9,6 +9,9 @@ use valkey::{CallError, ClusterInfo, Connection, Info};
 
 const SECTIONS: [&str; 6] = ["server", "replication", "memory", "keyspace", "cluster", "module_list"];
 
+/// Valkey 9.1 lists its own Lua among the modules.
+const SCRIPTING: &str = "lua";
+
 /// Cluster facts are `None` on a server that is not in cluster mode.
 #[derive(Clone, Debug)]
 pub struct ServerState {
@@ -57,7 +60,8 @@ impl ServerState {
 
     fn modules(&self) -> LoadedModules {
         let loaded = |(name, version): (&str, i64)| LoadedModule { name: name.to_owned(), version };
-        LoadedModules { modules: self.info.modules().into_iter().map(loaded).collect() }
+        let asked_for = self.info.modules().into_iter().filter(|(name, _)| *name != SCRIPTING);
+        LoadedModules { modules: asked_for.map(loaded).collect() }
     }
 
     pub fn primary_link_up(&self) -> bool {
@@ -157,6 +161,7 @@ mod tests {
         let told = |info: &str| seen(info).node_state(Condition::Ready).modules.map(|list| list.modules);
         let json = LoadedModule { name: "json".into(), version: 10_002 };
         assert_eq!(told("module:name=json,ver=10002,api=1\n"), Some(vec![json]));
+        assert_eq!(told("module:name=lua,ver=1,api=1\n"), Some(Vec::new()), "it comes with Valkey");
         assert_eq!(told("role:master\n"), Some(Vec::new()));
     }
 
