@@ -6,8 +6,8 @@ use crate::nodes::{Orchestration, Queued, Setback, Shard, ShardNode, Stage};
 use crate::sidecars::{Contact, Sidecar};
 use topology::{NodeId, PodName, Role, ShardId, SlotRange, SlotSet};
 
-/// etcd takes one and a half MiB by default; spec and metadata have their own.
-const ROOM: usize = 512 * 1024;
+/// etcd takes one and a half MiB by default: half of it is for spec and metadata.
+const ROOM: usize = 768 * 1024;
 /// Longest name of a cluster.
 const NAME: &str = "nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn";
 
@@ -74,7 +74,7 @@ fn sidecar(ordinal: u32) -> Sidecar {
 }
 
 #[test]
-fn the_status_of_a_thousand_pods_in_trouble_is_a_third_of_what_an_object_may_have() {
+fn the_status_of_a_thousand_pods_in_trouble_is_half_of_what_an_object_may_have() {
     for (masters, replicas) in [(1000, 0), (500, 1), (166, 5)] {
         let mut report = Report { nodes: Some(decision(masters, replicas)), ..Report::default() };
         report.sidecars = (0..1000).map(sidecar).collect();
