@@ -4,12 +4,17 @@ use crate::root::{RootPlan, Signing, Source};
 use crate::words::{moment, names};
 use api::certificates::names::RETIRE_NOW;
 use api::certificates::{
-    AuthoritySource, CertificateCondition, CertificateFinding, CertificateReason, TrustedRoot, ValkeyCAStatus, advance,
+    AuthoritySource, CertificateCondition, CertificateFinding, CertificateReason, RetireNow, TrustedRoot,
+    ValkeyCAStatus, advance,
 };
 use api::conditions::LONGEST_TEXT;
-use api::text::shortened;
+use api::text::{self, shortened};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use pki::Thumbprint;
+
+/// A thumbprint has 64 characters.
+const LONGEST_NAMED: usize = 128;
 
 /// What there is to say.
 #[derive(Clone, Debug)]
@@ -19,6 +24,8 @@ pub struct AuthorityReport<'a> {
     /// The root in force after the plan's step.
     pub signing: Option<&'a Signing>,
     pub trusted: Vec<TrustedRoot>,
+    /// The root that the annotation names.
+    pub retire_now: Option<Thumbprint>,
     /// A step that did not come through.
     pub failure: Option<String>,
 }
@@ -37,6 +44,7 @@ pub fn authority_status(report: &AuthorityReport<'_>, previous: &ValkeyCAStatus,
         next_rotation: report.plan.next.map(Time),
         trusted: report.trusted.clone(),
         operators: Vec::new(),
+        retire_now: report.retire_now.as_ref().map(|root| retire_now(root, report)),
         waiting_for: i32::try_from(waiting).unwrap_or(i32::MAX),
         plan: plan(report).map(|plan| shortened(&plan, LONGEST_TEXT).into_owned()),
         conditions: advance(&previous.conditions, &findings, report.generation, now),
@@ -48,6 +56,20 @@ fn source(source: Source) -> AuthoritySource {
         Source::Operator => AuthoritySource::Operator,
         Source::Own => AuthoritySource::Own,
     }
+}
+
+/// The answer to an administrator's wish: what is true of the root it names.
+fn retire_now(root: &Thumbprint, report: &AuthorityReport<'_>) -> RetireNow {
+    let outcome = if report.signing.is_some_and(|signing| signing.root.thumbprint == *root) {
+        "InForce"
+    } else if report.trusted.iter().any(|trusted| trusted.thumbprint == root.as_str()) {
+        "Trusted"
+    } else {
+        "NotTrusted"
+    };
+    // Whatever was written there: a status is no place for all of it.
+    let named = shortened(&text::plain(root.as_str()), LONGEST_NAMED).into_owned();
+    RetireNow { thumbprint: named, outcome: outcome.to_owned() }
 }
 
 fn ready(report: &AuthorityReport<'_>, previous: &ValkeyCAStatus, now: Timestamp) -> CertificateFinding {

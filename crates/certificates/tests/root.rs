@@ -1,11 +1,12 @@
 //! The root, with a clock of the test's own: made, lost, refused, and handed over while parties switch in any order.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::string_slice, reason = "a test")]
 
-use api::certificates::ValkeyCAStatus;
+use api::certificates::{TrustedRoot, ValkeyCAStatus};
 use certificates::{
     AuthorityReport, Found, RootPlan, RootStep, RootView, Signing, Source, Stored, Wanted, authority_status, root_plan,
 };
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use pki::{Lifetime, Party, Thumbprint};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -107,6 +108,7 @@ fn somebody_elses_bad_root_is_refused_and_the_one_before_stays() {
         plan: &plan,
         signing: in_force.as_ref(),
         trusted: Vec::new(),
+        retire_now: None,
         failure: None,
     };
     let status = authority_status(&report, &ValkeyCAStatus::default(), at(0));
@@ -234,7 +236,8 @@ fn who_is_waited_for_and_how_to_go_on_without_them_is_in_the_status() {
     let mut view = held_in_place();
     let said = |view: &RootView, plan: &RootPlan| {
         let signing = view.signing.as_ref();
-        let report = AuthorityReport { generation: Some(1), plan, signing, trusted: Vec::new(), failure: None };
+        let (trusted, retire_now, failure) = (Vec::new(), None, None);
+        let report = AuthorityReport { generation: Some(1), plan, signing, trusted, retire_now, failure };
         let status = authority_status(&report, &ValkeyCAStatus::default(), at(0));
         let rotating =
             status.conditions.iter().find(|condition| condition.type_ == "Rotating").unwrap().message.clone();
@@ -249,6 +252,35 @@ fn who_is_waited_for_and_how_to_go_on_without_them_is_in_the_status() {
     for text in said(&view, &usage) {
         assert!(text.contains("poc-0") && text.contains("valkey.io/retire-now=a, which names another"), "{text}");
     }
+}
+
+#[test]
+fn the_wish_that_a_root_goes_is_answered_in_the_status() {
+    let (plan, in_force) = (plan(&settled(), 0), signing("b", Source::Operator, "root"));
+    let trusted = ["a", "b"].map(|name| TrustedRoot {
+        thumbprint: name.to_owned(),
+        expires_at: Time(at(TEN_YEARS)),
+        certificate: String::new(),
+    });
+    let answer = |named: Option<&str>| {
+        let report = AuthorityReport {
+            generation: Some(1),
+            plan: &plan,
+            signing: in_force.as_ref(),
+            trusted: trusted.to_vec(),
+            retire_now: named.map(print),
+            failure: None,
+        };
+        let answer = authority_status(&report, &ValkeyCAStatus::default(), at(0)).retire_now;
+        answer.map(|answer| (answer.thumbprint, answer.outcome))
+    };
+    let told = |thumbprint: &str, outcome: &str| Some((thumbprint.to_owned(), outcome.to_owned()));
+    assert_eq!(answer(None), None);
+    assert_eq!(answer(Some("a")), told("a", "Trusted"));
+    assert_eq!(answer(Some("b")), told("b", "InForce"));
+    assert_eq!(answer(Some("c")), told("c", "NotTrusted"));
+    let long = "d".repeat(1000);
+    assert_eq!(answer(Some(&long)), told(&format!("{}…", "d".repeat(127)), "NotTrusted"));
 }
 
 fn perform(view: &mut RootView, step: &RootStep) {

@@ -105,6 +105,9 @@ pub struct ValkeyCAStatus {
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
     )]
     pub operators: Vec<OperatorReplica>,
+    /// The answer to the annotation valkey.io/retire-now; absent without it.
+    #[serde(default, deserialize_with = "readable::value", skip_serializing_if = "Option::is_none")]
+    pub retire_now: Option<RetireNow>,
     /// Sidecars and operator replicas that a change of root waits for.
     #[serde(default)]
     pub waiting_for: i32,
@@ -142,6 +145,19 @@ pub struct TrustedRoot {
     #[serde(default)]
     #[schemars(length(max = 16384))]
     pub certificate: String,
+}
+
+/// What became of the wish that a root goes without waiting for anybody.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RetireNow {
+    /// The thumbprint that the annotation names.
+    #[schemars(length(max = 128))]
+    pub thumbprint: String,
+    /// Trusted: it still is, and Rotating and plan say what goes on. InForce: it signs, so another root has to be named first, in
+    /// caCertSecretRef. NotTrusted: nobody trusts it any more, or ever did.
+    #[schemars(length(max = 64))]
+    pub outcome: String,
 }
 
 /// One replica of the operator.

@@ -10,7 +10,8 @@ mod operator_mtls;
 mod rules;
 
 pub use authority::{
-    AuthoritySource, OperatorReplica, SecretType, TRUSTED_ROOTS, TrustedRoot, ValkeyCA, ValkeyCASpec, ValkeyCAStatus,
+    AuthoritySource, OperatorReplica, RetireNow, SecretType, TRUSTED_ROOTS, TrustedRoot, ValkeyCA, ValkeyCASpec,
+    ValkeyCAStatus,
 };
 pub use binding::{
     ActiveCertificate, DeprecatedCertificate, ValkeyCertificateBinding, ValkeyCertificateBindingSpec,

@@ -198,6 +198,7 @@ impl Identities {
             plan,
             signing: signing.as_ref(),
             trusted: trusted(&reading.trusted)?,
+            retire_now: retire_now(authority),
             failure: failure.map(ToString::to_string),
         };
         let previous = authority.status.clone().unwrap_or_default();
