@@ -19,6 +19,7 @@ mod production;
 mod quota;
 mod service_monitor;
 mod storage;
+mod sweep;
 mod three_managers;
 mod trouble;
 mod users_files;
