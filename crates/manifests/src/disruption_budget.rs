@@ -3,6 +3,7 @@
 use crate::metadata;
 use crate::shape::Shape;
 use crate::validated::ValidatedCluster;
+use api::cluster::AppendFsync;
 use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
@@ -19,11 +20,11 @@ pub fn disruption_budget(cluster: &ValidatedCluster, shape: &Shape) -> PodDisrup
     }
 }
 
-/// A pod that is not ready can be moved away from its node where that costs no data: it is on a volume, and Valkey writes it there.
-/// Elsewhere what the pod has in memory may be the last copy.
+/// A pod that is not ready can be moved away from its node where that costs no data: every write is on its volume already. With snapshots
+/// alone what the pod has in memory may be the last copy, most of all when it is not ready because none can be written.
 fn unhealthy_pods(cluster: &ValidatedCluster) -> &'static str {
-    let backup = &cluster.spec.backup;
-    let kept = cluster.storage.is_some() && (backup.aof.enabled || backup.database.enabled);
+    let log = &cluster.spec.backup.aof;
+    let kept = cluster.storage.is_some() && log.enabled && log.appendfsync != AppendFsync::No;
     if kept { "AlwaysAllow" } else { "IfHealthyBudget" }
 }
 

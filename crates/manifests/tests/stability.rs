@@ -121,15 +121,17 @@ fn a_cluster_that_was_made_with_ids_keeps_them_and_one_that_was_made_without_has
 }
 
 #[test]
-fn an_unready_pod_may_be_moved_only_where_its_data_is_on_a_volume() {
+fn an_unready_pod_may_be_moved_only_where_every_write_is_on_a_volume() {
     let policy = |fields: Value| {
         let budget = built(&validated(spec(&fields), OLD, None).unwrap()).disruption_budget;
         budget.spec.unwrap().unhealthy_pod_eviction_policy.unwrap()
     };
-    let (pvc, unwritten) = (json!({"storageSize": "1Gi"}), json!({"database": {"enabled": false}}));
-    assert_eq!(policy(json!({"pvc": pvc})), "AlwaysAllow");
-    assert_eq!(policy(json!({})), "IfHealthyBudget");
-    assert_eq!(policy(json!({"pvc": pvc, "backup": unwritten})), "IfHealthyBudget", "nothing writes it there");
+    let (pvc, log) =
+        (json!({"storageSize": "1Gi"}), |fsync: &str| json!({"aof": {"enabled": true, "appendfsync": fsync}}));
+    assert_eq!(policy(json!({"pvc": pvc, "backup": log("everysec")})), "AlwaysAllow");
+    assert_eq!(policy(json!({"backup": log("always")})), "IfHealthyBudget");
+    assert_eq!(policy(json!({"pvc": pvc})), "IfHealthyBudget", "unready may mean that no snapshot can be written");
+    assert_eq!(policy(json!({"pvc": pvc, "backup": log("no")})), "IfHealthyBudget", "nobody knows when it is written");
 }
 
 #[test]
