@@ -1,6 +1,8 @@
 //! The plan: what the cluster shall be now, what to do for it, and what to say about it. Pure, total, never waits. Modules propose
 //! over the same observation (`objects`, `nodes`); this file orders what they propose and has all of it checked.
 
+use crate::child::{ChildKey, ChildKind};
+use crate::json;
 use crate::manifest::Manifests;
 use crate::nodes::{self, Decision, FindingKind, Target};
 use crate::observation::{Observation, WriteFailure};
@@ -15,7 +17,7 @@ use api::cluster::effective::{self, EffectiveSpec, Layers};
 use api::cluster::{ValkeyCluster, ValkeyClusterSpec, ownership};
 use api::conditions::Reason;
 use api::names::{self, port};
-use api::node_settings::NODE_TIMEOUT;
+use api::node_settings::{NODE_TIMEOUT, NodeSettings, SETTINGS_FILE};
 use api::quantity::Quantity;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::jiff::Timestamp;
@@ -162,8 +164,16 @@ fn recorded_target(observation: &Observation) -> Option<Target> {
         replicas_per_master: usize::try_from(replicas).unwrap_or(usize::MAX),
         persistent: !observation.claims.is_empty(),
         node_timeout: NODE_TIMEOUT,
-        min_replicas_to_write: 0,
+        min_replicas_to_write: stored_min_replicas_to_write(observation).unwrap_or_default(),
     })
+}
+
+/// As the pods have it, whatever the spec would say.
+fn stored_min_replicas_to_write(observation: &Observation) -> Option<usize> {
+    let key = ChildKey::new(ChildKind::ConfigMap, names::config_map(&observation.cluster.name));
+    let text = json::text(observation.object(&key)?, &format!("/data/{SETTINGS_FILE}"))?;
+    let settings: NodeSettings = serde_json::from_str(text).ok()?;
+    settings.parameters.get("min-replicas-to-write")?.parse().ok()
 }
 
 /// What to tell the nodes. A cluster that is being deleted is told nothing more; one that is paused, or whose

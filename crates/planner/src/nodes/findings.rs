@@ -114,10 +114,15 @@ fn without_owners(model: &ClusterModel) -> Finding {
 fn shortage<'a>(model: &ClusterModel<'a>, owner: &Member) -> Option<(String, Vec<&'a PodName>)> {
     let id = owner.id()?;
     let (have, wanted) = (model.replicas_of(id).len(), model.target.replicas_per_master);
-    let recorded = model.recorded_shard(id).into_iter().flat_map(|shard| &shard.nodes);
-    let unheard: Vec<&PodName> = recorded.filter(|node| is_only_unheard(model, node)).map(|node| &node.pod).collect();
+    let unheard = unheard_in_shard(model, id);
     let explained = if have + unheard.len() >= wanted { unheard } else { Vec::new() };
     (have < wanted).then(|| (format!("{} has {have} of {wanted}", owner.name()), explained))
+}
+
+/// Pods of this node's shard that are silent and run all the same.
+pub(crate) fn unheard_in_shard<'a>(model: &ClusterModel<'a>, id: &NodeId) -> Vec<&'a PodName> {
+    let recorded = model.recorded_shard(id).into_iter().flat_map(|shard| &shard.nodes);
+    recorded.filter(|node| is_only_unheard(model, node)).map(|node| &node.pod).collect()
 }
 
 /// Its sidecar is silent, and other nodes hear it.

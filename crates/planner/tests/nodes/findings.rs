@@ -97,6 +97,9 @@ fn a_primary_that_answers_and_takes_no_writes_is_not_available() {
     assert_eq!(available(&lonely), refused, "minReplicasToWrite is 1, and its replica is away");
     let decision = lonely.decide();
     assert!(finding(&decision, FindingKind::Available).2.contains("p-1"), "{decision:?}");
+    let mut silent = Cluster::whole().unheard(4);
+    silent.target.min_replicas_to_write = 1;
+    assert_eq!(available(&silent), (None, Some(Reason::NotHeard)), "only its sidecar is away");
 }
 
 #[test]
