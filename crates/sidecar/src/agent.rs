@@ -232,6 +232,8 @@ impl Agent {
         if self.is_withheld(&mut connection, &info, &wanted, version).await? {
             return Ok(None);
         }
+        apply::keep_originals(&mut connection, &wanted, &mut self.record).await?;
+        self.save_record().await;
         let applied = apply::apply(&mut connection, &wanted, version, &mut self.record).await?;
         // A sidecar that ends after it has called these settings applied finds them again.
         self.save_record().await;

@@ -20,6 +20,25 @@ pub struct Applied {
     pub tried: BTreeMap<String, String>,
 }
 
+/// What the server has in place of what is to be tried: on the volume before anything is set, so that whoever comes after can put it back.
+pub async fn keep_originals(
+    connection: &mut Connection,
+    wanted: &Wanted,
+    record: &mut Record,
+) -> Result<(), CallError> {
+    let is_new = |name: &&String| record.original(name).is_none() && !record.accepted.contains_key(*name);
+    let names: Vec<&str> = wanted.tried.keys().filter(is_new).map(String::as_str).collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    let server = connection.config_get(&names).await?;
+    let differs = |(name, present): &(&String, &String)| {
+        wanted.tried.get(*name).is_some_and(|wished| !value::same(wished, present))
+    };
+    server.iter().filter(differs).for_each(|(name, present)| record.keep_original(name, present));
+    Ok(())
+}
+
 /// Sets what differs, and notes what the server accepted and refused.
 pub async fn apply(
     connection: &mut Connection,
@@ -32,9 +51,6 @@ pub async fn apply(
     let server = connection.config_get(&names).await?;
     let plan = plan::plan(wanted, record, version, &server);
     note_unchanged(&plan, &server, record);
-    for name in plan.set.keys().filter(|name| wanted.tried.contains_key(*name)) {
-        record.keep_original(name, server.get(name).map_or("", String::as_str));
-    }
     let set = set_all_but_refused(connection, plan.set, record).await?;
     verify(connection, set, wanted, record).await?;
     record.started_with.extend(wanted.restart.clone());

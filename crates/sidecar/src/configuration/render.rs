@@ -39,7 +39,10 @@ pub fn conf(inputs: &Inputs<'_>) -> String {
         line(&mut text, name, value);
     }
     for (name, value) in &wanted.live {
-        live_line(&mut text, name, value, inputs);
+        match wanted.chosen.contains(name) {
+            true => line(&mut text, name, value),
+            false => live_line(&mut text, name, value, inputs),
+        }
     }
     for name in wanted.tried.keys() {
         comment(&mut text, name, "not every Valkey has it; it is set on a running one that does");

@@ -7,7 +7,7 @@ use api::{
     parameters::{self, Change, GROUPS, Group, is_name},
     valkey_version::ValkeyVersion,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub type Values = BTreeMap<String, String>;
 
@@ -15,6 +15,8 @@ pub type Values = BTreeMap<String, String>;
 pub struct Wanted {
     /// Changed on the running server.
     pub live: Values,
+    /// Those of them that the sidecar chose, because the spec says nothing: every server takes them.
+    pub chosen: BTreeSet<String>,
     /// The sidecar's own, set back on the running server when somebody changed them by hand.
     pub held: Values,
     /// Not known to us: changed on a running server that has them, and never in its file, with which another would not start.
@@ -63,7 +65,10 @@ impl Wanted {
             wanted.sort(name, value, version);
         }
         for (name, value) in unless_said(pod) {
-            wanted.live.entry(name.to_owned()).or_insert(value);
+            if !wanted.live.contains_key(name) {
+                wanted.live.insert(name.to_owned(), value);
+                wanted.chosen.insert(name.to_owned());
+            }
         }
         let ours = fixed::parameters(pod, settings, version).into_iter().filter(|(name, _)| HELD.contains(name));
         wanted.held = ours.map(|(name, value)| (name.to_owned(), value)).collect();
