@@ -4,6 +4,7 @@
 use crate::live::Live;
 use crate::network_problems;
 use crate::validated::{Exporter, Storage, reference};
+use api::certificates::names::is_certificate_secret;
 use api::cluster::effective::{self, EffectiveSpec, Origins, Resources};
 use api::cluster::{LEAST_SIDECAR_MEMORY, is_own_variable};
 use api::parameters;
@@ -66,6 +67,13 @@ impl Problems {
         for variable in spec.env.iter().filter(|variable| is_own_variable(&variable.name)) {
             let field = format!("spec.env[{}]", variable.name);
             self.add(&field, "the operator uses it itself, or it has no effect: choose another name, or spec.config");
+        }
+        for variable in spec.env.iter().filter(|variable| reads_certificates(variable)) {
+            let field = format!("spec.env[{}].valueFrom.secretKeyRef.name", variable.name);
+            self.add(
+                &field,
+                "is called like the Secrets with certificates of clusters, which no container gets: name another one",
+            );
         }
     }
 
@@ -236,4 +244,10 @@ fn config_problems(spec: &EffectiveSpec, version: ValkeyVersion) -> Vec<Problem>
     };
     let problems = spec.config.keys().filter_map(|name| Some((name, problem(name)?)));
     problems.map(|(name, problem)| Problem { field: format!("spec.config[{name}]"), problem }).collect()
+}
+
+/// Who may make a cluster need not be allowed to read these.
+fn reads_certificates(variable: &EnvVar) -> bool {
+    let source = variable.value_from.as_ref().and_then(|source| source.secret_key_ref.as_ref());
+    source.is_some_and(|secret| is_certificate_secret(&secret.name))
 }

@@ -49,6 +49,10 @@ fn rules_across_fields_hold_for_the_spec_with_its_defaults() {
         (json!({"sidecarResources": {"limits": {"memory": "31Mi"}}}), "spec.sidecarResources.limits.memory"),
         (json!({"sidecarResources": {"limits": {"cpu": "much"}}}), "spec.sidecarResources.limits.cpu"),
         (json!({"env": [{"name": "POD_IP", "value": "10.0.0.1"}]}), "spec.env[POD_IP]"),
+        (
+            json!({"env": [{"name": "KEY", "valueFrom": {"secretKeyRef": {"name": "other-mtls", "key": "tls.key"}}}]}),
+            "spec.env[KEY].valueFrom.secretKeyRef.name",
+        ),
         (json!({"env": [{"name": "NOTE", "value": "a\u{85}b"}]}), "spec.env[NOTE]"),
         (json!({"service": {"annotations": {"note": "a\u{85}b"}}}), "spec.service.annotations[note]"),
         (json!({"networkPolicy": {"from": [{"podSelector": {}}, {}]}}), "spec.networkPolicy.from[1]"),

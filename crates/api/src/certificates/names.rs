@@ -54,9 +54,22 @@ pub fn cluster_secrets(cluster: &str) -> [String; 2] {
 /// Every Secret of the operator itself, in its namespace.
 pub const OPERATOR_SECRETS: [&str; 3] = [ROOT_SECRET, SIGNING_SECRET, OPERATOR_SECRET];
 
+/// Whether a Secret is called like one of these, of whichever cluster.
+pub fn is_certificate_secret(name: &str) -> bool {
+    let endings = ["-mtls", "-mtls-ca", ".mtls-ca-key"];
+    OPERATOR_SECRETS.contains(&name) || endings.iter().any(|ending| name.ends_with(ending))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn secrets_with_certificates_are_known_by_their_names() {
+        let of_cluster = cluster_secrets("poc").into_iter().chain([intermediate_key_secret("default", "poc")]);
+        assert!(of_cluster.chain(OPERATOR_SECRETS.map(str::to_owned)).all(|name| is_certificate_secret(&name)));
+        assert!(!is_certificate_secret("poc") && !is_certificate_secret("passwords"));
+    }
     use crate::names::NAME_LIMIT;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
