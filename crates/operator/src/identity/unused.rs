@@ -29,7 +29,7 @@ impl Identities {
         let listed = runtime::scoped::<Stored<ValkeyCA>>(&self.clients.requests, scope);
         let listed = listed.list(&ListParams::default()).await?;
         let readable = listed.items.iter().filter_map(|authority| authority.0.as_ref().ok());
-        for authority in readable.filter(|authority| !self.is_root(authority)) {
+        for authority in readable.filter(|authority| !self.is_root(authority) && !is_acted_on(authority)) {
             self.tell_that_it_is_unused(authority).await?;
         }
         Ok(())
@@ -57,6 +57,13 @@ impl Identities {
     }
 }
 
+/// By another operator, in whose namespace it is: that one says what it is.
+fn is_acted_on(authority: &ValkeyCA) -> bool {
+    let status = authority.status.as_ref();
+    status
+        .is_some_and(|status| status.thumbprint.is_some() || !status.operators.is_empty() || !status.trusted.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
     use crate::fake_api::FakeApi;
@@ -75,11 +82,14 @@ mod tests {
                 "spec": { "caCertSecretRef": "root", "secretType": "Secret", "validForDays": 3650 } });
             api.put(&path(namespace, name), object)
         };
-        for (namespace, name) in [(NAMESPACE, ROOT), (NAMESPACE, "mine"), ("team-a", ROOT)] {
+        for (namespace, name) in [(NAMESPACE, ROOT), (NAMESPACE, "mine"), ("team-a", ROOT), ("ops-b", ROOT)] {
             put(namespace, name);
         }
+        let mut of_another = api.object(&path("ops-b", ROOT)).unwrap();
+        of_another["status"] = json!({ "thumbprint": "ab", "conditions": [] });
+        api.put(&path("ops-b", ROOT), of_another);
         let identities = identities_at(api.config.clone());
-        identities.tell_unused(&[Some("team-a".to_owned())]).await;
+        identities.tell_unused(&[Some("team-a".to_owned()), Some("ops-b".to_owned())]).await;
         let reason = |namespace: &str, name: &str| {
             let object = api.object(&path(namespace, name)).unwrap();
             object.pointer("/status/conditions/0/reason").and_then(Value::as_str).map(str::to_owned)
@@ -87,6 +97,7 @@ mod tests {
         assert_eq!(reason(NAMESPACE, ROOT), None);
         assert_eq!(reason(NAMESPACE, "mine").as_deref(), Some("NotUsed"));
         assert_eq!(reason("team-a", ROOT).as_deref(), Some("NotUsed"));
+        assert_eq!(reason("ops-b", ROOT), None, "another operator acts on it");
         let version = || api.object(&path("team-a", ROOT)).unwrap()["metadata"]["resourceVersion"].clone();
         let told = version();
         identities.tell_unused(&[Some("team-a".to_owned())]).await;
