@@ -89,12 +89,11 @@ fn numbers(version: &str) -> Vec<u64> {
     plain.split('.').map_while(|part| part.parse().ok()).collect()
 }
 
-/// Whether two references mean the same build. A mirror has another name for it, and a webhook may write the digest behind the tag.
+/// Whether two references mean the same build, as far as they can be compared. A mirror has another name for it, and a webhook may write
+/// the digest behind the tag or in its place.
 pub fn same_build(one: &str, two: &str) -> bool {
-    match (digest(one), digest(two)) {
-        (Some(one), Some(two)) => one == two,
-        _ => tag(one) == tag(two),
-    }
+    let equal = |one: Option<&str>, two: Option<&str>| Some(one? == two?);
+    equal(digest(one), digest(two)).or_else(|| equal(tag(one), tag(two))).unwrap_or(digest(one) != digest(two))
 }
 
 fn digest(image: &str) -> Option<&str> {
@@ -125,6 +124,7 @@ mod tests {
             ("ghcr.io/valkey-operator/sidecar:v0.1.0@sha256:00", true),
             ("ghcr.io/valkey-operator/sidecar:v0.2.0", false),
             ("registry.example:5000/sidecar", false),
+            ("ghcr.io/valkey-operator/sidecar@sha256:00", true),
         ];
         for (other, same) in cases {
             assert_eq!(same_build(image, other), same, "{other}");
