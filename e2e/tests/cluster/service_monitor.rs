@@ -28,7 +28,7 @@ fn a_service_monitor_is_made_as_soon_as_its_kind_exists() -> Result<()> {
 }
 
 async fn becomes_possible(test: &Test, watched: &Cluster<'_>) -> Result<()> {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../charts/test-lib/servicemonitor-definition.yaml");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../charts/test-lib/monitoring-definitions.yaml");
     test.kubectl(&["apply", "-f", &file.display().to_string()]).await?.success()?;
     let installed = Instant::now();
     let made = monitor(test, true).await?.context("it was there a moment ago")?;

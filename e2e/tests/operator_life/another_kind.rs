@@ -239,7 +239,7 @@ fn another_kind_is_made_repaired_and_forgotten_by_the_same_runtime() -> Result<(
         has_text(test, "first", "good morning").await?;
         test.api::<ConfigMap>().delete("words", &Default::default()).await.context("delete what it refers to")?;
         says(test, "first", "False").await?;
-        assert_eq!(events_about(test, "first").await?, ["Said"]);
+        assert_eq!(events_about(test, "first").await?, ["Said", "Waiting"], "Ready is True, and then no more");
         test.api::<Greeting>().delete("first", &Default::default()).await.context("delete the Greeting")?;
         test.wait_for("the Greeting to be forgotten", e2e::PATIENCE, async || {
             let seen = ended.lock().unwrap().clone();
