@@ -13,6 +13,10 @@ pub struct Field {
     #[serde(default)]
     pub fixed: bool,
     #[serde(default)]
+    pub bound: bool,
+    #[serde(default)]
+    pub stays: bool,
+    #[serde(default)]
     pub brief: bool,
     pub names: Option<String>,
     pub good: Vec<Value>,
