@@ -51,6 +51,8 @@ pub async fn apply(
     let server = connection.config_get(&names).await?;
     let plan = plan::plan(wanted, record, version, &server);
     note_unchanged(&plan, &server, record);
+    let wishes = [&wanted.live, &wanted.tried, &wanted.held, &wanted.restart];
+    record.forget_refusals_but(|name, value| wishes.iter().any(|of| of.get(name).is_some_and(|wish| wish == value)));
     let set = set_all_but_refused(connection, plan.set, record).await?;
     verify(connection, set, wanted, record).await?;
     record.started_with.extend(wanted.restart.clone());

@@ -94,6 +94,12 @@ impl Record {
         self.originals.remove(name);
     }
 
+    /// A refusal ends with the wish for that value, unless the server still has something of ours in its place.
+    pub fn forget_refusals_but(&mut self, is_wished: impl Fn(&str, &str) -> bool) {
+        let accepted = &self.accepted;
+        self.refused.retain(|name, refused| accepted.contains_key(name) || is_wished(name, &refused.value));
+    }
+
     pub fn refuse(&mut self, name: &str, value: &str, reason: &str) {
         self.refused.insert(name.to_owned(), Refused { value: value.to_owned(), reason: reason.to_owned() });
     }
@@ -112,6 +118,16 @@ mod tests {
         assert_eq!(Record::load(folder.path()), record);
         fs::write(folder.path().join(FILE), "{\"line\":").unwrap();
         assert_eq!(Record::load(folder.path()), Record::default());
+    }
+
+    #[test]
+    fn a_refusal_ends_when_nobody_wishes_for_the_value_any_more() {
+        let mut record = Record::default();
+        record.refuse("maxmemory-policy", "sometimes", "no such policy");
+        record.forget_refusals_but(|name, value| (name, value) == ("maxmemory-policy", "sometimes"));
+        assert!(record.refuses("maxmemory-policy", "sometimes"));
+        record.forget_refusals_but(|_, _| false);
+        assert!(record.refused.is_empty());
     }
 
     #[test]
