@@ -415,7 +415,7 @@ pub struct Command {
     pub traceparent: ::prost::alloc::string::String,
     #[prost(
         oneof = "command::Action",
-        tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23"
+        tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24"
     )]
     pub action: ::core::option::Option<command::Action>,
 }
@@ -451,6 +451,8 @@ pub mod command {
         CancelMigration(super::CancelMigration),
         #[prost(message, tag = "23")]
         OpenGate(super::OpenGate),
+        #[prost(message, tag = "24")]
+        Leave(super::Leave),
     }
 }
 /// Asks for nothing but an answer with the node's state.
@@ -528,15 +530,25 @@ pub struct ReloadCertificates {
     #[prost(string, tag = "1")]
     pub revision: ::prost::alloc::string::String,
 }
+/// Told to the primary that owns the slots: they go to another primary, with their keys. It takes them on in order, as many as the limit
+/// allows, and is done when the target and the target's replicas have those. What the target owns already counts as done.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct MigrateSlots {
     #[prost(message, repeated, tag = "1")]
     pub ranges: ::prost::alloc::vec::Vec<SlotRange>,
     #[prost(string, tag = "2")]
     pub target_node_id: ::prost::alloc::string::String,
+    /// How many keys are moved by one command. The first slot is moved whatever it holds. 0: no limit.
+    #[prost(uint32, tag = "3")]
+    pub keys_at_most: u32,
 }
+/// Ends a migration that this node's Valkey carries out by itself. What has been moved stays moved.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CancelMigration {}
+/// This node becomes a new and empty one with a new id that knows nobody. Refused while it owns slots, as a primary with keys, and as a
+/// replica whose primary is not there with the data.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Leave {}
 /// Lets a Valkey that waits at the gate start.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct OpenGate {
@@ -581,6 +593,17 @@ pub struct Done {
     /// Only for ReadView.
     #[prost(message, optional, tag = "5")]
     pub view: ::core::option::Option<FullView>,
+    /// Only for MigrateSlots: what this command moved, which may be less than it was given.
+    #[prost(message, optional, tag = "6")]
+    pub moved: ::core::option::Option<SlotsMoved>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SlotsMoved {
+    #[prost(uint32, tag = "1")]
+    pub slots: u32,
+    /// As counted before they were moved; clients write meanwhile.
+    #[prost(uint64, tag = "2")]
+    pub keys: u64,
 }
 /// Nothing was done, and asking again changes nothing.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -128,7 +128,7 @@ impl<'a> Execution<'a> {
         let time_is_over = self.left().is_zero();
         let (found, did) = (self.found, self.did.join("; "));
         match result {
-            Ok(changed) => Outcome::Done(Done { changed, found, did, node, view }),
+            Ok(changed) => Outcome::Done(Done { changed, found, did, node, view, moved: None }),
             Err(Stop::Refused { reason, detail }) => {
                 Outcome::Refused(Refused { reason: reason.into(), detail, highest_epoch: 0 })
             }

@@ -59,5 +59,6 @@ async fn carry_out(execution: &mut Execution<'_>, action: &Action, view: &mut Op
         Action::MigrateSlots(_) | Action::CancelMigration(_) => {
             Err(Stop::unknown("slots are not moved by command yet"))
         }
+        Action::Leave(_) => Err(Stop::unknown("no node leaves by command yet")),
     }
 }
