@@ -386,3 +386,20 @@ fn a_primary_that_was_succeeded_before_the_first_record_is_let_through() {
     let events = [Event::Ask(3, 2), Event::CutNode(0, 11_600), Event::DeletePod(4), Event::NoQuota];
     survives(&setup, 0, false, &events).unwrap();
 }
+
+/// A replica in a pod that is not wanted any more did not tell what it sees, and its primary waits with nothing.
+#[test]
+fn a_copy_in_a_pod_that_is_not_wanted_any_more_is_one() {
+    let setup = Setup { persistent: false, saves: false, kubernetes_nodes: 1, ..Setup::default() };
+    let events = [
+        Event::Wait(8_250),
+        Event::Wait(350),
+        Event::Quota(0),
+        Event::Write(0),
+        Event::Kill(2),
+        Event::Ask(3, 0),
+        Event::Kill(2),
+        Event::Quota(0),
+    ];
+    survives(&setup, 13_339_378_515_265_713_959, true, &events).unwrap();
+}

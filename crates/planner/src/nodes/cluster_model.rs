@@ -295,10 +295,19 @@ impl<'a> ClusterModel<'a> {
         self.members.iter().filter(follows).copied().collect()
     }
 
-    /// Target pods that are not there or not heard; nothing may rest on what they might hold.
+    /// Pods that are wanted and not there, and any pod that is not heard, wanted or not; nothing may rest on what they might hold.
     pub fn unheard(&self) -> Vec<PodName> {
-        let silent = |membership| matches!(membership, Membership::Unknown | Membership::Unread);
-        let silent = self.members.iter().filter(|member| member.wanted && silent(member.membership));
+        self.silent(|_| true)
+    }
+
+    /// The same of the pods that are wanted: what others are like says nothing about whether the cluster is as it should be.
+    pub fn unheard_wanted(&self) -> Vec<PodName> {
+        self.silent(|member| member.wanted)
+    }
+
+    fn silent(&self, counts: impl Fn(&Member) -> bool) -> Vec<PodName> {
+        let silent = |member: &&Member| matches!(member.membership, Membership::Unknown | Membership::Unread);
+        let silent = self.members.iter().filter(silent).filter(|member| counts(member));
         let present = self.members.iter().filter_map(|member| member.pod.name.ordinal()).collect::<BTreeSet<_>>();
         let missing = (0..self.target.pods()).filter(|ordinal| !present.contains(ordinal));
         let missing = missing.map(|ordinal| PodName::new(format!("{}-{ordinal}", self.target.cluster)));

@@ -152,7 +152,7 @@ fn views_agree(model: &ClusterModel) -> Finding {
 
 pub(crate) fn view_doubts(model: &ClusterModel) -> Vec<String> {
     let mut doubts = Vec::new();
-    let unheard: Vec<String> = model.unheard().iter().map(ToString::to_string).collect();
+    let unheard: Vec<String> = model.unheard_wanted().iter().map(ToString::to_string).collect();
     if !unheard.is_empty() {
         doubts.push(format!("not heard: {}", listed(&unheard)));
     }

@@ -3,5 +3,6 @@
 mod cluster;
 mod failover;
 mod findings;
+mod gates;
 mod interrupted;
 mod safety;
