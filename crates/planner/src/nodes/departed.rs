@@ -6,6 +6,7 @@ use super::cluster_model::{ClusterModel, Member, current_view};
 use super::limits::age;
 use super::observation::Valkey;
 use super::proposal::command;
+use super::record::ShardNode;
 use super::views;
 use topology::{NodeId, NodeView, PodName, ViewedNode};
 
@@ -31,6 +32,21 @@ pub(crate) fn successor<'a>(model: &ClusterModel<'a>, id: &NodeId) -> Option<Mem
         names.next().and_then(|name| model.members.iter().find(|member| member.name().as_str() == name)).copied()
     };
     by_record.or_else(by_name).filter(|member| member.id().is_some_and(|now| now != id))
+}
+
+/// Nodes on record beside this one that do not answer and may still have what it had: frozen, cut off, starting, or on the volume of a
+/// pod that is away. Whatever role they have on record, which may be of before a hand-over.
+pub(crate) fn awaited<'a>(model: &ClusterModel<'a>, id: &NodeId) -> Vec<&'a ShardNode> {
+    let others = model.recorded_shard(id).into_iter().flat_map(|shard| &shard.nodes).filter(|node| node.node_id != *id);
+    let answers = |node: &ShardNode| model.by_id(&node.node_id).is_some();
+    let gone = |node: &ShardNode| successor(model, &node.node_id).is_some() || ended_with_pod(model, node);
+    others.filter(|node| !answers(node) && !gone(node)).collect()
+}
+
+/// It had no volume, and the pod in which it ran is not there any more.
+fn ended_with_pod(model: &ClusterModel, node: &ShardNode) -> bool {
+    let same = |member: &Member| node.pod_uid.as_ref().is_none_or(|uid| *uid == member.pod.uid);
+    !model.target.persistent && !model.by_name(&node.pod).is_some_and(|member| same(&member))
 }
 
 /// The first label of a node's host name, if the rest of the name is that of the speaker's own.

@@ -8,7 +8,7 @@ use super::limits::{self, age};
 use super::node_failures::{self, Certainty, NodeFailure};
 use super::observation::{Answered, Boot, Following, Outcome, Valkey};
 use super::proposal::{Proposal, command};
-use super::record::{Kind, ShardNode, Stage};
+use super::record::{Kind, Stage};
 use super::{departed, gates};
 use api::conditions::Reason;
 use std::collections::BTreeMap;
@@ -156,24 +156,14 @@ fn verdict(model: &ClusterModel, failure: &NodeFailure, lacking: &mut usize, own
     promote(model, failure)
 }
 
-/// Nodes of its shard that do not answer and may still have their data: frozen, cut off or starting, they may have followed to the end.
-/// Whatever role they have on record, which may be of before a hand-over. Without a record its own word counts.
+/// Nodes of its shard that do not answer and may still have their data, by the record. Without one its own word counts.
 fn unheard_replicas(model: &ClusterModel, failure: &NodeFailure) -> Vec<String> {
-    let heard = |id: &NodeId| model.by_id(id).is_some();
-    let replaced = |id: &NodeId| departed::successor(model, id).is_some();
-    let Some(shard) = model.recorded_shard(&failure.id) else {
-        let known = failure.boot.into_iter().flat_map(|boot| &boot.known_replicas);
-        return known.filter(|id| !heard(id) && !replaced(id)).map(|id| id.short().to_owned()).collect();
-    };
-    let others = shard.nodes.iter().filter(|node| node.node_id != failure.id);
-    let gone = |node: &ShardNode| replaced(&node.node_id) || ended_with_pod(model, node);
-    others.filter(|node| !heard(&node.node_id) && !gone(node)).map(|node| node.pod.to_string()).collect()
-}
-
-/// It had no volume, and the pod in which it ran is not there any more.
-fn ended_with_pod(model: &ClusterModel, node: &ShardNode) -> bool {
-    let same = |member: &Member| node.pod_uid.as_ref().is_none_or(|uid| *uid == member.pod.uid);
-    !model.target.persistent && !model.by_name(&node.pod).is_some_and(|member| same(&member))
+    if model.recorded_shard(&failure.id).is_some() {
+        return departed::awaited(model, &failure.id).into_iter().map(|node| node.pod.to_string()).collect();
+    }
+    let gone = |id: &NodeId| model.by_id(id).is_some() || departed::successor(model, id).is_some();
+    let known = failure.boot.into_iter().flat_map(|boot| &boot.known_replicas);
+    known.filter(|id| !gone(id)).map(|id| id.short().to_owned()).collect()
 }
 
 /// Its sidecar heard of a replica that has more than this node would load, and does not let it through before that one took over.
@@ -265,7 +255,7 @@ fn nobody_has_anything(model: &ClusterModel, failure: &NodeFailure) -> bool {
     let replicas = model.replicas_of(&failure.id);
     let empty = |member: &Member| member.belongs() && member.facts().is_some_and(|facts| facts.keys == 0);
     let gone = departed::successor(model, &failure.id).is_some();
-    gone && !replicas.is_empty() && replicas.iter().all(empty)
+    gone && !replicas.is_empty() && replicas.iter().all(empty) && departed::awaited(model, &failure.id).is_empty()
 }
 
 fn untried_replica<'a>(model: &ClusterModel<'a>, failure: &NodeFailure) -> Option<Member<'a>> {

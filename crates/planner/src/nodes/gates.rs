@@ -71,13 +71,13 @@ fn forgotten(model: &ClusterModel, boot: &Boot) -> Option<&'static str> {
     (!spoken_of && nothing_left).then_some("no copy of its data is left anywhere")
 }
 
-/// Nobody follows it, and none of the replicas it knew is a node of any pod, running or waiting.
+/// Nobody follows it, none of the replicas it knew is a node of any pod, running or waiting, and none on record may come back.
 pub(crate) fn no_copy_is_known(model: &ClusterModel, boot: &Boot) -> bool {
     let lives = |id: &NodeId| {
         model.members.iter().any(|member| member.has_id(id) || departed::last_id(model, member) == Some(id))
     };
-    let followed = boot.last_node_id.as_ref().is_some_and(|id| !model.replicas_of(id).is_empty());
-    !followed && !boot.known_replicas.iter().any(lives)
+    let has_copies = |id: &NodeId| !model.replicas_of(id).is_empty() || !departed::awaited(model, id).is_empty();
+    !boot.last_node_id.as_ref().is_some_and(has_copies) && !boot.known_replicas.iter().any(lives)
 }
 
 pub(crate) fn was_owner(boot: &Boot) -> bool {

@@ -319,6 +319,8 @@ fn open_gate(pod: &PodObservation, start: Start, target: &Target, seen: &NodeObs
     // Whoever still follows it has not heard yet of its successor, who has the data.
     let copies = answering(seen).any(|(_, facts)| facts.role == Role::Replica && facts.primary.as_ref() == id);
     ensure(replaced || !copies, "it lost its data and a replica has a copy")?;
+    let missed = id.is_some_and(|id| is_recorded(id, seen) && is_copy_missed(id, boot, target, seen));
+    ensure(replaced || !missed, "it lost its data and a node of its shard that may come back may have a copy")?;
     let silent = seen.pods.iter().any(|pod| !pod.connected || matches!(pod.valkey, Valkey::Unknown));
     ensure(replaced || !silent, "it lost its data and a node that is not heard may have a copy")
 }

@@ -74,3 +74,15 @@ fn a_copy_counts_although_its_pod_is_not_wanted_any_more() {
         }
     }
 }
+
+#[test]
+fn a_copy_on_the_volume_of_a_pod_that_is_away_counts() {
+    for persistent in [true, false] {
+        let mut cluster = empty_primary(true);
+        cluster.target.persistent = persistent;
+        cluster.seen.pods.remove(3);
+        let decision = cluster.after(40);
+        assert_eq!(opens(&decision), !persistent, "without a volume its data ended with it: {:?}", decision.plan);
+        assert_eq!(may_open(&cluster), !persistent);
+    }
+}
