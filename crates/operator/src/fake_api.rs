@@ -28,10 +28,14 @@ pub enum Silence {
     All,
 }
 
+/// What is wrong with an object, as its schema would say.
+pub type Rule = fn(&Value) -> Option<&'static str>;
+
 #[derive(Default)]
 struct Contents {
     state: State,
     silence: Silence,
+    rule: Option<Rule>,
     listed: u32,
 }
 
@@ -72,6 +76,11 @@ impl FakeApi {
         self.contents().silence = silence;
     }
 
+    /// Refuses from now on to store by a patch what is wrong by this rule.
+    pub fn rule(&self, rule: Rule) {
+        self.contents().rule = Some(rule);
+    }
+
     /// Changes with every write that was asked for and done.
     pub fn changes(&self) -> watch::Receiver<()> {
         self.changes.subscribe()
@@ -100,6 +109,15 @@ impl FakeApi {
         let made = self.contents().store(path, object, None);
         self.changes.send_replace(());
         made["metadata"]["uid"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Changes an object as somebody else would.
+    pub fn edit(&self, path: &str, change: &Value) {
+        let mut contents = self.contents();
+        let mut object = contents.state.objects.get(path).cloned().unwrap();
+        json_patch::merge(&mut object, change);
+        let uid = object["metadata"]["uid"].clone();
+        contents.store(path, object, Some(uid));
     }
 
     pub fn remove(&self, path: &str) {
@@ -177,10 +195,10 @@ async fn news(collection: &str, from: u64, api: &FakeApi) -> Response<Full<Bytes
     }
 }
 
-fn page(answer: Result<Value, StatusCode>) -> Response<Full<Bytes>> {
-    let code = answer.as_ref().err().copied().unwrap_or(StatusCode::OK);
-    let failure = |code: StatusCode| {
-        json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "message": code.to_string(),
+fn page(answer: Result<Value, Refusal>) -> Response<Full<Bytes>> {
+    let code = answer.as_ref().err().map_or(StatusCode::OK, |refusal| refusal.code);
+    let failure = |Refusal { code, message }: Refusal| {
+        json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message,
             "reason": code.canonical_reason().unwrap_or_default().replace(' ', ""), "code": code.as_u16() })
     };
     let body = answer.unwrap_or_else(failure);
@@ -189,15 +207,26 @@ fn page(answer: Result<Value, StatusCode>) -> Response<Full<Bytes>> {
     response
 }
 
+struct Refusal {
+    code: StatusCode,
+    message: String,
+}
+
+impl From<StatusCode> for Refusal {
+    fn from(code: StatusCode) -> Self {
+        Self { code, message: code.to_string() }
+    }
+}
+
 impl Contents {
-    fn answer(&mut self, method: &Method, path: &str, body: &Value, is_json_patch: bool) -> Result<Value, StatusCode> {
+    fn answer(&mut self, method: &Method, path: &str, body: &Value, is_json_patch: bool) -> Result<Value, Refusal> {
         match *method {
-            Method::GET => self.state.objects.get(path).cloned().ok_or(StatusCode::NOT_FOUND),
+            Method::GET => Ok(self.state.objects.get(path).cloned().ok_or(StatusCode::NOT_FOUND)?),
             Method::POST => self.create(path, body.clone()),
             Method::PATCH if is_json_patch => self.patch(path, body),
             Method::PATCH => self.merge(path, body),
             Method::DELETE => self.delete(path, body),
-            _ => Err(StatusCode::METHOD_NOT_ALLOWED),
+            _ => Err(StatusCode::METHOD_NOT_ALLOWED.into()),
         }
     }
 
@@ -228,48 +257,60 @@ impl Contents {
         object
     }
 
-    fn create(&mut self, collection: &str, object: Value) -> Result<Value, StatusCode> {
+    fn create(&mut self, collection: &str, object: Value) -> Result<Value, Refusal> {
         let path = format!("{collection}/{}", object["metadata"]["name"].as_str().unwrap_or_default());
         if self.state.objects.contains_key(&path) {
-            Err(StatusCode::CONFLICT)
+            Err(StatusCode::CONFLICT.into())
         } else {
             Ok(self.store(&path, object, None))
         }
     }
 
     /// Merge patches and applies: what they name of the metadata has to be so.
-    fn merge(&mut self, path: &str, patch: &Value) -> Result<Value, StatusCode> {
+    fn merge(&mut self, path: &str, patch: &Value) -> Result<Value, Refusal> {
         let live = self.state.objects.get(path).cloned();
         let differs = |key: &str| {
             let wanted = &patch["metadata"][key];
             !wanted.is_null() && live.as_ref().is_none_or(|live| live["metadata"][key] != *wanted)
         };
         if differs("uid") {
-            return Err(if live.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::CONFLICT });
+            return Err(if live.is_some() {
+                StatusCode::UNPROCESSABLE_ENTITY.into()
+            } else {
+                StatusCode::CONFLICT.into()
+            });
         }
         if differs("resourceVersion") {
-            return Err(StatusCode::CONFLICT);
+            return Err(StatusCode::CONFLICT.into());
         }
         let uid = live.as_ref().map(|live| live["metadata"]["uid"].clone());
         let mut object = live.unwrap_or_else(|| json!({}));
         json_patch::merge(&mut object, patch);
+        self.keeps_the_rule(&object)?;
         Ok(self.store(path, object, uid))
     }
 
-    fn patch(&mut self, path: &str, operations: &Value) -> Result<Value, StatusCode> {
+    fn patch(&mut self, path: &str, operations: &Value) -> Result<Value, Refusal> {
         let mut object = self.state.objects.get(path).cloned().ok_or(StatusCode::NOT_FOUND)?;
         let uid = object["metadata"]["uid"].clone();
         let patch: json_patch::Patch =
             serde_json::from_value(operations.clone()).map_err(|_| StatusCode::BAD_REQUEST)?;
         json_patch::patch(&mut object, &patch).map_err(|_| StatusCode::UNPROCESSABLE_ENTITY)?;
+        self.keeps_the_rule(&object)?;
         Ok(self.store(path, object, Some(uid)))
     }
 
-    fn delete(&mut self, path: &str, options: &Value) -> Result<Value, StatusCode> {
+    fn keeps_the_rule(&self, object: &Value) -> Result<(), Refusal> {
+        let wrong = self.rule.and_then(|rule| rule(object));
+        let refusal = |wrong: &str| Refusal { code: StatusCode::UNPROCESSABLE_ENTITY, message: wrong.to_owned() };
+        wrong.map_or(Ok(()), |wrong| Err(refusal(wrong)))
+    }
+
+    fn delete(&mut self, path: &str, options: &Value) -> Result<Value, Refusal> {
         let live = self.state.objects.get(path).cloned().ok_or(StatusCode::NOT_FOUND)?;
         let wanted = &options["preconditions"]["uid"];
         if !wanted.is_null() && *wanted != live["metadata"]["uid"] {
-            return Err(StatusCode::CONFLICT);
+            return Err(StatusCode::CONFLICT.into());
         }
         self.state.objects.remove(path);
         Ok(live)

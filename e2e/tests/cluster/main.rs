@@ -6,6 +6,7 @@ mod admission;
 mod deletion;
 mod drift;
 mod fields;
+mod forged_status;
 mod hot_config;
 mod idle;
 mod isolation;

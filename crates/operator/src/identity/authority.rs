@@ -1,10 +1,11 @@
 //! The ValkeyCA itself: made when there is none, its status published when it differs.
 
-use super::{Error, Identities};
+use super::{Error, Identities, operators::OPERATORS};
+use crate::runtime::{StatusWrite, own_kind};
 use api::certificates::{SecretType, ValkeyCA, ValkeyCASpec, ValkeyCAStatus, names};
 use api::names::{API_VERSION, MANAGER};
 use api::stored::Stored;
-use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::api::{Api, PostParams};
 use serde_json::json;
 
 const DESCRIPTION: &str = "Root of the identities of operator and sidecars";
@@ -40,13 +41,19 @@ impl Identities {
         if found.status.is_some() && json!(before) == json!(next) {
             return Ok(());
         }
-        // Of one made in its place meanwhile nothing is known.
-        let metadata = json!({ "name": names::ROOT, "uid": found.metadata.uid });
         let status = self.clients.installed.known("ValkeyCA", json!(next));
-        let patch = json!({ "apiVersion": API_VERSION, "kind": "ValkeyCA", "metadata": metadata, "status": status });
-        self.metrics.write("apply", "ValkeyCA/status");
-        let parameters = PatchParams::apply(MANAGER).force();
-        let outcome = self.authorities().patch_status(names::ROOT, &parameters, &Patch::Apply(&patch)).await;
+        let write = StatusWrite {
+            api: own_kind(&self.clients.requests, "ValkeyCA", &self.settings.namespace),
+            api_version: API_VERSION,
+            kind: "ValkeyCA",
+            name: names::ROOT,
+            uid: found.metadata.uid.as_deref().unwrap_or_default(),
+            status: &status,
+            beside: &[OPERATORS],
+            metrics: &self.metrics,
+            written_as: "ValkeyCA/status",
+        };
+        let outcome = write.run().await;
         outcome.map(drop).map_err(|error| Error::write(format!("the status of {}", what()), &error))
     }
 }

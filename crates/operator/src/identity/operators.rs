@@ -16,6 +16,8 @@ use kube::core::PartialObjectMeta;
 use pki::{Party, Thumbprint};
 use serde_json::json;
 
+/// The field of the status that the replicas write.
+pub const OPERATORS: &str = "operators";
 /// The name under which a process outside of Kubernetes is waited for.
 const UNNAMED: &str = "this operator";
 
@@ -77,14 +79,35 @@ impl Identities {
         }
     }
 
-    /// Applying nothing in its name takes the entry out.
+    /// Applying nothing in its name takes the entry out, unless somebody else wrote it.
     async fn forget_replica(&self, authority: &ValkeyCA, name: &str) {
         tracing::info!(replica = name, "a replica of the operator is gone");
         self.metrics.write("apply", "ValkeyCA/status");
-        if let Err(error) = apply(&self.clients, authority, name, Vec::new()).await {
+        let forgotten = match apply(&self.clients, authority, name, Vec::new()).await {
+            Ok(left) => self.take_out(&left, name).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = forgotten {
             tracing::debug!(%error, "its entry stays until the next pass");
         }
     }
+
+    async fn take_out(&self, stored: &Stored<ValkeyCA>, name: &str) -> kube::Result<()> {
+        let Some(place) = place(stored, name) else { return Ok(()) };
+        let path = format!("/status/{OPERATORS}/{place}");
+        let operations = json!([
+            { "op": "test", "path": format!("{path}/name"), "value": name },
+            { "op": "remove", "path": path },
+        ]);
+        let patch = Patch::Json::<()>(serde_json::from_value(operations).map_err(kube::Error::SerdeError)?);
+        self.metrics.write("patch", "ValkeyCA/status");
+        self.authorities().patch_status(names::ROOT, &PatchParams::default(), &patch).await.map(drop)
+    }
+}
+
+/// Where it is in what is stored.
+fn place(authority: &Stored<ValkeyCA>, name: &str) -> Option<usize> {
+    entries(authority.0.as_ref().ok()?).iter().position(|entry| entry.name == name)
 }
 
 /// An evicted pod stays as an object, and nothing runs in it ever again.
@@ -105,8 +128,7 @@ pub async fn tell(clients: &Clients, namespace: &str, replica: &str, facts: &Own
     if entries(&authority).contains(&entry) {
         return Ok(false);
     }
-    apply(clients, &authority, replica, vec![entry]).await?;
-    Ok(true)
+    apply(clients, &authority, replica, vec![entry]).await.map(|_| true)
 }
 
 async fn apply(
@@ -114,15 +136,15 @@ async fn apply(
     authority: &ValkeyCA,
     replica: &str,
     entries: Vec<OperatorReplica>,
-) -> kube::Result<()> {
+) -> kube::Result<Stored<ValkeyCA>> {
     let namespace = authority.namespace().unwrap_or_default();
     let api: Api<Stored<ValkeyCA>> = Api::namespaced(clients.requests.clone(), &namespace);
     let metadata = json!({ "name": names::ROOT, "uid": authority.metadata.uid });
-    let status = if entries.is_empty() { json!({}) } else { json!({ "operators": entries }) };
+    let status = if entries.is_empty() { json!({}) } else { json!({ OPERATORS: entries }) };
     let status = clients.installed.known("ValkeyCA", status);
     let patch = json!({ "apiVersion": API_VERSION, "kind": "ValkeyCA", "metadata": metadata, "status": status });
     let parameters = PatchParams::apply(&format!("{MANAGER}-{replica}")).force();
-    api.patch_status(names::ROOT, &parameters, &Patch::Apply(&patch)).await.map(drop)
+    api.patch_status(names::ROOT, &parameters, &Patch::Apply(&patch)).await
 }
 
 #[cfg(test)]

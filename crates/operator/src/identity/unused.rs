@@ -2,13 +2,13 @@
 //! make it. IO; the leader's passes over the root call it now and then.
 
 use super::Identities;
-use crate::runtime;
+use crate::runtime::{self, StatusWrite};
 use api::certificates::{ValkeyCA, names};
-use api::names::{API_VERSION, MANAGER};
+use api::names::API_VERSION;
 use api::stored::Stored;
 use certificates::unused_status;
 use jiff::Timestamp;
-use kube::api::{Api, ListParams, Patch, PatchParams};
+use kube::api::ListParams;
 use kube::{Error, ResourceExt};
 use serde_json::json;
 
@@ -46,14 +46,19 @@ impl Identities {
         if previous == Some(&next) {
             return Ok(());
         }
-        let metadata = json!({ "name": name, "uid": authority.metadata.uid });
         let status = self.clients.installed.known("ValkeyCA", json!(next));
-        let patch = json!({ "apiVersion": API_VERSION, "kind": "ValkeyCA", "metadata": metadata, "status": status });
-        self.metrics.write("apply", "ValkeyCA/status");
-        let parameters = PatchParams::apply(MANAGER).force();
-        let client = self.clients.requests.clone();
-        let api: Api<Stored<ValkeyCA>> = Api::namespaced(client, namespace.as_deref().unwrap_or_default());
-        api.patch_status(&name, &parameters, &Patch::Apply(&patch)).await.map(drop)
+        let write = StatusWrite {
+            api: runtime::own_kind(&self.clients.requests, "ValkeyCA", namespace.as_deref().unwrap_or_default()),
+            api_version: API_VERSION,
+            kind: "ValkeyCA",
+            name: &name,
+            uid: authority.metadata.uid.as_deref().unwrap_or_default(),
+            status: &status,
+            beside: &[],
+            metrics: &self.metrics,
+            written_as: "ValkeyCA/status",
+        };
+        write.run().await.map(drop)
     }
 }
 

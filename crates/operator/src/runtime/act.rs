@@ -48,8 +48,7 @@ impl Error {
     /// The API server's own words.
     pub fn detail(&self) -> String {
         match self {
-            Error::Request(kube::Error::Api(status)) => status.message.clone(),
-            Error::Request(error) => error.to_string(),
+            Error::Request(error) => words(error),
             Error::EncodePatch(error) => error.to_string(),
             Error::Own { detail, .. } => detail.clone(),
         }
@@ -68,6 +67,14 @@ impl Error {
     pub fn is_refusal(&self) -> bool {
         let Error::Request(kube::Error::Api(status)) = self else { return false };
         [400, 403, 422].contains(&status.code) && !is_outdated(status)
+    }
+}
+
+/// The API server's own words, or what became of the request.
+pub fn words(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => status.message.clone(),
+        error => error.to_string(),
     }
 }
 

@@ -2,11 +2,10 @@
 //! changed something or failed, the next pass follows at once. A failure is tried again with back-off.
 
 use super::act;
-use super::backoff;
 use super::controller::Controller;
 use super::kind::{Intent, Kind, Unreadable};
 use super::object::{ObjectId, ObjectKey};
-use super::publish::{self, publish};
+use super::publish::{self, Before, publish};
 use api::stored::Stored;
 use k8s_openapi::jiff::Timestamp;
 use kube::core::object::HasStatus;
@@ -126,7 +125,7 @@ struct Done {
 impl<K: Kind> ApiWork<K> {
     /// Begins, unless an earlier one is under way or a failure is waited out: a later pass plans again from what is true then.
     pub fn start(self, controller: &Arc<Controller<K>>) {
-        if controller.states.change(&self.id, |state| state.waits_out_failure()) {
+        if controller.states.change(&self.id, |state| state.work.left().is_some()) {
             return;
         }
         // Noted first: work that ends meanwhile must not miss it.
@@ -167,7 +166,7 @@ impl<K: Kind> ApiWork<K> {
         let writes: Vec<&Step> = self.intent.steps.iter().filter(|step| step.command().is_none()).collect();
         let failures = act::act(&writes, &self.object, &self.id, controller).await;
         if failures.iter().any(|failure| failure.error.is_namespace_terminating()) {
-            controller.states.change(&self.id, |state| state.wait_before_api_work(IN_TROUBLE));
+            controller.states.change(&self.id, |state| state.work.wait(IN_TROUBLE));
             return Ok(Done::default());
         }
         let wrote = !writes.is_empty();
@@ -176,7 +175,8 @@ impl<K: Kind> ApiWork<K> {
             return Ok(Done { changed: wrote });
         }
         let failures: Vec<WriteFailure> = failures.into_iter().map(act::Failure::into_fact).collect();
-        let previous = controller.latest_status(&self.object, self.object.status());
+        let stored = self.object.status();
+        let previous = controller.published_status(&self.id).or_else(|| stored.cloned());
         let known = previous.as_ref().and_then(K::observed_generation);
         if wrote && failures.is_empty() && known == self.object.meta().generation {
             // What was repaired at once is no news. The next pass, which sees the result, tells.
@@ -185,11 +185,33 @@ impl<K: Kind> ApiWork<K> {
         if wrote {
             self.plan_again(failures.clone(), previous.as_ref(), controller);
         }
-        publish(&self.id, self.intent.status, previous.as_ref(), controller).await?;
-        publish::others(&self.id, self.intent.other_statuses, controller).await?;
-        failures.into_iter().next().map_or(Ok(Done { changed: wrote }), |failure| {
+        let told = self.tell(previous.as_ref(), controller).await;
+        failures.into_iter().next().map_or(Ok(()), |failure| {
             Err(Error::Write { step: failure.step, detail: failure.detail, refused: failure.refused })
-        })
+        })?;
+        told.map(|()| Done { changed: wrote }).map_err(Error::from)
+    }
+
+    /// A status that cannot be written waits by itself.
+    async fn tell(self, previous: Option<&K::Status>, controller: &Controller<K>) -> Result<(), publish::Error> {
+        if controller.states.change(&self.id, |state| state.telling.left().is_some()) {
+            return Ok(());
+        }
+        let stored = controller.stored_status(&self.object, self.object.status());
+        let told = async {
+            publish(&self.id, self.intent.status, Before { previous, stored: stored.as_ref() }, controller).await?;
+            publish::others(&self.id, self.intent.other_statuses, controller).await
+        };
+        let told = told.await;
+        controller.states.change_known(&self.id, |state| match &told {
+            Ok(()) => state.telling.succeeded(),
+            Err(_) => drop(state.telling.failed()),
+        });
+        if let Err(error) = &told {
+            let (kind, name, namespace) = (&*self.id.key.kind, &self.id.key.name, &self.id.key.namespace);
+            tracing::warn!(kind, name, namespace, %error, "trying again later");
+        }
+        told
     }
 
     /// The same plan again, now that it is known what became of its writes: only what it says is used.
@@ -204,22 +226,25 @@ impl<K: Kind> ApiWork<K> {
 impl<K: Kind> Controller<K> {
     /// Failures in a row make the next attempt wait longer.
     fn conclude(&self, id: &ObjectId, result: &Result<Done, Error>) {
-        let Err(error) = result else {
-            self.states.change_known(id, |state| state.failures = 0);
-            return;
+        let error = match result {
+            Ok(_) | Err(Error::Publish(_)) => {
+                self.states.change_known(id, |state| state.work.succeeded());
+                return;
+            }
+            Err(error) => error,
         };
-        let delay = self.states.change(id, |state| {
-            state.failures = state.failures.saturating_add(1);
-            let delay = backoff::delay(state.failures, fastrand::f64());
-            state.wait_before_api_work(delay);
-            delay
-        });
+        let delay = self.states.change(id, |state| state.work.failed());
         let (kind, name, namespace) = (&*id.key.kind, &id.key.name, &id.key.namespace);
         tracing::warn!(kind, name, namespace, %error, ?delay, "trying again later");
     }
 
-    /// The status in the cache may be older than the one this process wrote last.
-    pub fn latest_status<O>(&self, object: &O, cached: Option<&K::Status>) -> Option<K::Status>
+    /// The status as this process wrote it last, if it did: nobody else's word counts, whatever is stored by now.
+    pub fn published_status(&self, id: &ObjectId) -> Option<K::Status> {
+        self.states.of(id).published.map(|published| published.status)
+    }
+
+    /// The status that is stored. The one in the cache may be older than the one this process wrote last.
+    fn stored_status<O>(&self, object: &O, cached: Option<&K::Status>) -> Option<K::Status>
     where
         O: Resource<DynamicType = ()>,
     {
@@ -247,9 +272,11 @@ pub fn report_unreadable<K: Kind>(object: &Arc<Stored<K::Object>>, controller: &
             deleting: found.metadata.deletion_timestamp.is_some(),
             error: &found.error,
         };
-        let previous = controller.latest_status(&*object, found.status.as_ref());
+        let previous = controller.published_status(&id).or_else(|| found.status.clone());
         let status = controller.kind.unreadable(&unreadable, previous.as_ref(), Timestamp::now());
-        if let Err(error) = publish(&id, status, previous.as_ref(), &controller).await {
+        let stored = controller.stored_status(&*object, found.status.as_ref());
+        let before = Before { previous: previous.as_ref(), stored: stored.as_ref() };
+        if let Err(error) = publish(&id, status, before, &controller).await {
             let (kind, name, namespace) = (&*id.key.kind, &id.key.name, &id.key.namespace);
             tracing::warn!(kind, name, namespace, %error, "an unreadable object was not reported");
         }

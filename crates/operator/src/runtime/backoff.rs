@@ -1,6 +1,7 @@
-//! How long to wait before the API server is asked again after a failure. Pure but for the jitter; each cluster has its own count of failures.
+//! How long to wait before the API server is asked again after a failure. Pure but for clock and jitter; each cluster has its own count of
+//! failures, and one of its own for its status.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const FIRST: Duration = Duration::from_millis(500);
 /// Something refused is seldom allowed a second later, but should be picked up within a minute or so once it is.
@@ -10,6 +11,38 @@ const LONGEST: Duration = Duration::from_secs(60);
 pub fn delay(failures: u32, jitter: f64) -> Duration {
     let doubled = FIRST.saturating_mul(2_u32.saturating_pow(failures.saturating_sub(1).min(16)));
     doubled.min(LONGEST).mul_f64(1.0 - 0.25 * jitter.clamp(0.0, 1.0))
+}
+
+/// Failed attempts at one thing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Attempts {
+    /// In a row.
+    failures: u32,
+    /// Nothing is tried before this.
+    retry_at: Option<Instant>,
+}
+
+impl Attempts {
+    /// How long the next one waits.
+    pub fn failed(&mut self) -> Duration {
+        self.failures = self.failures.saturating_add(1);
+        let delay = delay(self.failures, fastrand::f64());
+        self.wait(delay);
+        delay
+    }
+
+    pub fn succeeded(&mut self) {
+        self.failures = 0;
+    }
+
+    pub fn wait(&mut self, delay: Duration) {
+        self.retry_at = Some(Instant::now() + delay);
+    }
+
+    /// How long until the next one; none while nothing is waited out.
+    pub fn left(&self) -> Option<Duration> {
+        self.retry_at?.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
+    }
 }
 
 #[cfg(test)]

@@ -137,12 +137,12 @@ impl<K: Kind> Controller<K> {
         let references = self.scope.references.follow(&id.key, &self.kind.references(object));
         let known = Known { id: &id, state: &self.states.of(&id), references: &references, scope: &self.scope };
         let observation = self.kind.observe(object, &known).await;
-        let previous = self.latest_status(object, object.status());
+        let previous = self.published_status(&id).or_else(|| object.status().cloned());
         let intent = self.kind.plan(object, &observation, previous.as_ref(), Timestamp::now());
         self.states.change(&id, |state| state.keep_events(&intent.events));
         self.kind.send(&id, &observation, &intent);
         let requeue_after = intent.requeue_after;
-        let due = self.states.change(&id, |state| state.next_api_work()).unwrap_or(requeue_after);
+        let due = self.states.change(&id, |state| state.next_attempt()).unwrap_or(requeue_after);
         ApiWork { id, ticket, object: object.clone(), observation, intent }.start(self);
         Action::requeue(requeue_after.min(due))
     }

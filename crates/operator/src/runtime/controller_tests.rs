@@ -102,3 +102,88 @@ async fn commands_go_out_while_the_api_server_is_silent() {
     timeout(Duration::from_secs(5), passes).await.expect("a pass waits for the API server");
     assert_eq!(*controller.kind.sent.lock().unwrap(), ["one", "one", "other", "one"]);
 }
+
+const CLUSTER: &str = "/apis/valkey.io/v1alpha1/namespaces/test/valkeyclusters/one";
+const CONFIG_MAP: &str = "/api/v1/namespaces/test/configmaps/one";
+
+/// A pass over the object as it is stored now; gives its status once it is such.
+async fn pass_until(
+    api: &FakeApi,
+    controller: &Arc<Controller<Eager>>,
+    is_such: impl Fn(&serde_json::Value) -> bool,
+) -> serde_json::Value {
+    let mut changes = api.changes();
+    let object = serde_json::from_value(api.object(CLUSTER).unwrap()).unwrap();
+    controller.pass(&object).await;
+    let status = || api.object(CLUSTER).unwrap()["status"].clone();
+    let reached = async {
+        while !is_such(&status()) {
+            changes.changed().await.unwrap();
+        }
+    };
+    timeout(Duration::from_secs(5), reached).await.unwrap_or_else(|_| panic!("it stays {}", status()));
+    controller.api_work.finish().await;
+    status()
+}
+
+fn put_with(api: &FakeApi, status: serde_json::Value) {
+    let metadata = json!({ "name": "one", "namespace": "test", "generation": 1 });
+    let kind = "ValkeyCluster";
+    let object =
+        json!({ "apiVersion": "valkey.io/v1alpha1", "kind": kind, "metadata": metadata, "spec": {}, "status": status });
+    api.put(CLUSTER, object);
+}
+
+/// The fake API server keeps all that an apply does not name, as a real one does with what others wrote.
+#[tokio::test]
+async fn what_others_write_into_a_status_goes() {
+    let api = FakeApi::start().await;
+    let controller = controller(&api);
+    let forged = json!({ "plan": "all is well", "queue": [{ "kind": "Heal", "why": "w", "since": "2026-01-01T00:00:00Z" }],
+        "sidecarUpdate": "x", "masterCount": 9 });
+    put_with(&api, json!({}));
+    for _ in 0..2 {
+        api.edit(CLUSTER, &json!({ "status": forged }));
+        let status = pass_until(&api, &controller, |status| status.get("plan").is_none()).await;
+        assert_eq!(status, json!(ValkeyClusterStatus::default()));
+    }
+}
+
+/// What is left of somebody's orchestration when ours ends has not the fields that one needs.
+#[tokio::test]
+async fn a_remnant_that_is_invalid_without_what_was_ours_goes_too() {
+    let api = FakeApi::start().await;
+    api.rule(|object| {
+        let running = object.pointer("/status/orchestration")?;
+        running.get("id").is_none().then_some("status.orchestration.id: Required value")
+    });
+    let controller = controller(&api);
+    put_with(&api, json!({ "orchestration": { "kind": "Heal" }, "plan": "x" }));
+    let status = pass_until(&api, &controller, |status| status.get("plan").is_none()).await;
+    assert_eq!(status.get("orchestration"), None);
+}
+
+#[tokio::test]
+async fn a_status_that_is_refused_is_told_in_the_servers_words_and_holds_no_write_up() {
+    let api = FakeApi::start().await;
+    api.rule(|object| object.get("spec").map(|_| "status.phase: Unsupported value"));
+    let controller = controller(&api);
+    put_with(&api, json!({ "phase": "Odd" }));
+    for _ in 0..2 {
+        let written = async {
+            let mut changes = api.changes();
+            pass_until(&api, &controller, |_| true).await;
+            while api.object(CONFIG_MAP).is_none() {
+                changes.changed().await.unwrap();
+            }
+        };
+        timeout(Duration::from_secs(5), written).await.expect("the write waits behind the status");
+        controller.api_work.finish().await;
+        api.remove(CONFIG_MAP);
+    }
+    let stored: ValkeyCluster = serde_json::from_value(api.object(CLUSTER).unwrap()).unwrap();
+    let (id, next) = (ObjectId::of(&stored), ValkeyClusterStatus::default());
+    let before = crate::runtime::publish::Before { previous: None, stored: None };
+    let error = crate::runtime::publish::publish(&id, next, before, &controller).await.unwrap_err();
+    assert!(error.to_string().ends_with("status.phase: Unsupported value"), "{error}");
+}

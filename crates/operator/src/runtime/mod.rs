@@ -19,6 +19,7 @@ mod resources;
 mod restores;
 mod scope;
 mod state;
+mod status;
 mod watch;
 
 pub use act::{Error as ActError, is_namespace_terminating};
@@ -35,4 +36,5 @@ pub use resources::{children, claims, own_kind, plain, pods, scoped};
 pub use restores::watch_through_restores;
 pub use scope::{Queues, Scope, ScopeSettings};
 pub use state::State;
+pub use status::StatusWrite;
 pub use watch::ours;

@@ -1,35 +1,45 @@
 //! Publish: the only writer of status and Events. Writes when something differs, Events before the status they go with:
 //! a process that dies in between writes the same Event again, under the same name.
 
+use super::act::words;
 use super::controller::Controller;
 use super::kind::Kind;
 use super::object::ObjectId;
 use super::plain;
 use super::resources;
 use super::state::Published;
+use super::status::StatusWrite;
 use api::names::{API_VERSION, MANAGER};
 use api::text;
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{Api, ApiResource, DynamicObject, PostParams};
 use planner::{Notice, OtherStatus, notices, whole_second};
 use serde_json::json;
 use std::time::Instant;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("the status of {kind} {name} could not be written")]
-    WriteStatus { kind: String, name: String, source: kube::Error },
-    #[error("an Event about {kind} {name} could not be written")]
-    WriteEvent { kind: String, name: String, source: kube::Error },
+    #[error("the status of {kind} {name} could not be written: {detail}")]
+    WriteStatus { kind: String, name: String, detail: String },
+    #[error("an Event about {kind} {name} could not be written: {detail}")]
+    WriteEvent { kind: String, name: String, detail: String },
 }
 
-/// `previous` is the latest status there is.
+/// What there is of a status.
+#[derive(Clone, Copy)]
+pub struct Before<'a, S> {
+    /// As the operator said it last.
+    pub previous: Option<&'a S>,
+    /// As it is stored, whoever wrote it.
+    pub stored: Option<&'a S>,
+}
+
 pub async fn publish<K: Kind>(
     id: &ObjectId,
     next: K::Status,
-    previous: Option<&K::Status>,
+    Before { previous, stored }: Before<'_, K::Status>,
     controller: &Controller<K>,
 ) -> Result<(), Error> {
     let now = whole_second(Timestamp::now());
@@ -37,11 +47,11 @@ pub async fn publish<K: Kind>(
         tell(&event, id, now, controller).await?;
         controller.states.change(id, |state| state.event_published(&event));
     }
-    if previous == Some(&next) {
+    if stored == Some(&next) {
         return Ok(());
     }
     let next = plain::status(next);
-    if previous == Some(&next) {
+    if stored == Some(&next) {
         return Ok(());
     }
     let before = previous.map(K::conditions).unwrap_or_default();
@@ -59,13 +69,20 @@ pub async fn others<K: Kind>(
 ) -> Result<(), Error> {
     for OtherStatus { kind, written_as, name, uid, mut status } in statuses {
         plain::value_in_place(&mut status);
-        let api = resources::own_kind(&controller.scope.client, kind, &id.key.namespace);
-        let metadata = json!({ "name": name, "uid": uid });
         let status = controller.scope.installed.known(kind, status);
-        let patch = json!({ "apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "status": status });
-        controller.scope.metrics.write("apply", written_as);
-        let written = api.patch_status(&name, &PatchParams::apply(MANAGER).force(), &Patch::Apply(&patch)).await;
-        let written = written.map_err(|source| Error::WriteStatus { kind: kind.to_owned(), name, source })?;
+        let write = StatusWrite {
+            api: resources::own_kind(&controller.scope.client, kind, &id.key.namespace),
+            api_version: API_VERSION,
+            kind,
+            name: &name,
+            uid: &uid,
+            status: &status,
+            beside: &[],
+            metrics: &controller.scope.metrics,
+            written_as,
+        };
+        let written = write.run().await;
+        let written = written.map_err(|error| not_written(kind, &name, &error))?;
         controller.kind.published(id, &written);
     }
     Ok(())
@@ -74,21 +91,26 @@ pub async fn others<K: Kind>(
 async fn write<K: Kind>(status: K::Status, id: &ObjectId, controller: &Controller<K>) -> Result<(), Error> {
     let resource = ApiResource::erase::<K::Object>(&());
     let api: Api<DynamicObject> = Api::namespaced_with(controller.scope.client.clone(), &id.key.namespace, &resource);
-    let (name, kind) = (&id.key.name, id.key.kind.to_string());
-    let patch = json!({
-        "apiVersion": id.api_version, "kind": kind,
-        // Of a namesake made in the meantime nothing is known.
-        "metadata": { "name": name, "uid": id.uid },
-        "status": controller.scope.installed.known(&kind, json!(status)),
-    });
-    controller.scope.metrics.write("apply", K::STATUS);
-    let written = api
-        .patch_status(name, &PatchParams::apply(MANAGER).force(), &Patch::Apply(&patch))
-        .await
-        .map_err(|source| Error::WriteStatus { kind, name: name.clone(), source })?;
+    let (name, kind) = (&id.key.name, &*id.key.kind);
+    let write = StatusWrite {
+        api,
+        api_version: &id.api_version,
+        kind,
+        name,
+        uid: &id.uid,
+        status: &controller.scope.installed.known(kind, json!(status)),
+        beside: &[],
+        metrics: &controller.scope.metrics,
+        written_as: K::STATUS,
+    };
+    let written = write.run().await.map_err(|error| not_written(kind, name, &error))?;
     let (version, at) = (written.metadata.resource_version.unwrap_or_default(), Instant::now());
     controller.states.change(id, |state| state.published = Some(Published { version, status, at }));
     Ok(())
+}
+
+fn not_written(kind: &str, name: &str, error: &kube::Error) -> Error {
+    Error::WriteStatus { kind: kind.to_owned(), name: name.to_owned(), detail: words(error) }
 }
 
 async fn tell<K: Kind>(
@@ -108,7 +130,7 @@ async fn tell<K: Kind>(
         Err(kube::Error::Api(answer)) if answer.code == 409 => Ok(()),
         // The namespace is going away, and its Events with it.
         Err(kube::Error::Api(answer)) if answer.code == 403 || answer.code == 404 => Ok(()),
-        Err(source) => Err(Error::WriteEvent { kind: kind.to_owned(), name: name.clone(), source }),
+        Err(error) => Err(Error::WriteEvent { kind: kind.to_owned(), name: name.clone(), detail: words(&error) }),
     }
 }
 

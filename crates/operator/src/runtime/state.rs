@@ -1,6 +1,7 @@
 //! Short-term memory of one object: the status just written, Events not published yet, manifests that others alter, failures in a row.
 //! Losing it costs a request or two, never correctness.
 
+use super::backoff::Attempts;
 use planner::{ChildKey, Difference, Notice};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -14,10 +15,10 @@ pub struct State<S> {
     altered: BTreeMap<ChildKey, Altered<Vec<Difference>>>,
     /// By the UIDs of pods and volume claims.
     altered_patches: BTreeMap<String, Altered<Value>>,
-    /// Failed attempts at the API server in a row.
-    pub failures: u32,
-    /// Nothing is tried at the API server before this.
-    retry_at: Option<Instant>,
+    /// At the API server, at all that a pass leaves to be done there.
+    pub work: Attempts,
+    /// At the status and Events alone: what cannot be told holds no other write up.
+    pub telling: Attempts,
     /// A pass could not begin its work at the API server.
     held_back: bool,
 }
@@ -37,8 +38,8 @@ impl<S> Default for State<S> {
             unpublished: Vec::new(),
             altered: BTreeMap::new(),
             altered_patches: BTreeMap::new(),
-            failures: 0,
-            retry_at: None,
+            work: Attempts::default(),
+            telling: Attempts::default(),
             held_back: false,
         }
     }
@@ -77,10 +78,6 @@ impl<S> State<S> {
         self.published.take_if(|published| published.at <= began);
     }
 
-    pub fn wait_before_api_work(&mut self, delay: Duration) {
-        self.retry_at = Some(Instant::now() + delay);
-    }
-
     pub fn hold_back(&mut self) {
         self.held_back = true;
     }
@@ -90,13 +87,9 @@ impl<S> State<S> {
         std::mem::take(&mut self.held_back)
     }
 
-    pub fn waits_out_failure(&self) -> bool {
-        self.retry_at.is_some_and(|at| at > Instant::now())
-    }
-
-    /// How long until a failure is waited out.
-    pub fn next_api_work(&self) -> Option<Duration> {
-        self.retry_at?.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
+    /// How long until a failure is waited out, the first of both.
+    pub fn next_attempt(&self) -> Option<Duration> {
+        self.work.left().into_iter().chain(self.telling.left()).min()
     }
 
     pub fn keep_events(&mut self, events: &[Notice]) {
