@@ -151,6 +151,10 @@ names! {
         NotFormed,
         /// Nodes were not heard, so it is not known.
         NotHeard,
+        /// A pod that is none of the cluster's has its labels.
+        ForeignPod,
+        /// A pod of the cluster has not the labels that it is found by, and the operator may not put them back.
+        PodMislabelled,
         /// A pod runs a node that never belonged to this cluster.
         ForeignNode,
         /// Two pods run the same node.

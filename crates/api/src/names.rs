@@ -182,6 +182,17 @@ pub fn volume_claim(cluster: &str, ordinal: u32) -> String {
     format!("data-{cluster}-{ordinal}")
 }
 
+/// The cluster that a pod of this name would be of. Names of clusters may themselves end in a number: `a-1-0` would be of `a-1`.
+pub fn cluster_of_pod(name: &str) -> Option<&str> {
+    let (cluster, ordinal) = name.rsplit_once('-')?;
+    (pod(cluster, ordinal.parse().ok()?) == name).then_some(cluster)
+}
+
+/// The cluster whose pod would take a claim of this name.
+pub fn cluster_of_claim(name: &str) -> Option<&str> {
+    cluster_of_pod(name.strip_prefix("data-")?)
+}
+
 /// The labels that select this cluster's pods. They never change: a StatefulSet's selector is immutable.
 pub fn selector(cluster: &str) -> BTreeMap<String, String> {
     [(label::NAME, "valkey"), (label::INSTANCE, cluster), (label::COMPONENT, "cluster")]
@@ -231,6 +242,15 @@ mod tests {
         for child in children.iter().chain([&revision_label]) {
             assert!(child.len() <= 63, "{child} has {} characters", child.len());
         }
+    }
+
+    #[test]
+    fn a_name_says_whose_pod_or_claim_it_would_be() {
+        let pods =
+            ["a-0", "a-1-0", "a-1", "a", "a-01", "a-x", "a--1", "-0", "a-+1", "a-4294967296"].map(cluster_of_pod);
+        assert_eq!(pods, [Some("a"), Some("a-1"), Some("a"), None, None, None, Some("a-"), Some(""), None, None]);
+        let claims = ["data-a-1-0", "data-a", "logs-a-0"].map(cluster_of_claim);
+        assert_eq!(claims, [Some("a-1"), None, None]);
     }
 
     #[test]

@@ -21,6 +21,7 @@ mod ownership;
 mod parameters;
 mod plan;
 mod pod_facts;
+mod pod_labels;
 mod pod_status;
 mod pods;
 mod references;

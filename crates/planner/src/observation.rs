@@ -31,6 +31,8 @@ pub struct Observation {
     /// Objects of the cluster and objects in the way of one. What is wanted and not in here was looked for and is absent.
     pub children: BTreeMap<ChildKey, Observed>,
     pub pods: Vec<PodFacts>,
+    /// Running pods of others that have the labels by which this cluster's are found.
+    pub strangers: Vec<String>,
     pub claims: Vec<ClaimFacts>,
     /// Claims that have the names of the pods' claims and are not this cluster's. Looked for while there is no StatefulSet.
     pub foreign_claims: Vec<String>,

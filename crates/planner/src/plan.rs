@@ -10,8 +10,8 @@ use crate::report::{Asked, Report};
 use crate::safety;
 use crate::step::Step;
 use crate::{
-    gifts, identities, manifest, modules, objects, parameters, pods, returning, shape, sidecar_updates, sidecars,
-    storage, troubles,
+    gifts, identities, manifest, modules, objects, parameters, pod_labels, pods, returning, shape, sidecar_updates,
+    sidecars, storage, troubles,
 };
 use api::cluster::effective::{self, EffectiveSpec, Layers};
 use api::cluster::{ValkeyCluster, ValkeyClusterSpec, ownership};
@@ -91,6 +91,8 @@ fn invalid(problems: &[Problem], observation: &Observation, mut report: Report, 
     report.ready_pods = pods::ready(observation, count);
     report.sidecars = sidecars::sidecars(observation, count, now);
     report.troubles.extend(troubles::troubles(observation, &[], now));
+    report.troubles.extend(pod_labels::mislabelled(observation));
+    report.troubles.extend(pod_labels::foreign(observation));
     let identities = if report.deleting { Vec::new() } else { identities::steps(observation, &mut report, now) };
     let target = recorded_target(observation);
     let reads =
@@ -259,6 +261,9 @@ fn describe_pods(
     report.troubles.extend(found);
     report.troubles.extend(sidecars::refused_settings(observation));
     report.troubles.extend(modules::missing(cluster, observation));
+    report.troubles.extend(pod_labels::mislabelled(observation).filter(|_| report.paused));
+    report.troubles.extend(pod_labels::foreign(observation));
+    report.waiting.extend(pod_labels::released(observation));
     report.unknown_parameters = parameters::unknown(cluster, observation);
     if report.has_stateful_set && !observation.stateful_set_is_noticed() {
         report

@@ -6,10 +6,10 @@ use crate::pod_facts::PodFacts;
 use crate::report::Report;
 use crate::step::Step;
 use crate::vain::without_vain;
-use api::names::{self, annotation};
+use api::names::{self, annotation, label};
 use api::quantity::Quantity;
 use manifests::{Shape, ValidatedCluster};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 /// Whether the claim of every pod is seen and asks for at least `size`. Only then may the StatefulSet say so too:
 /// it has to be replaced for it, and a replaced one must not promise what the volumes refuse.
@@ -24,17 +24,23 @@ pub fn steps(cluster: &ValidatedCluster, shape: &Shape, observation: &Observatio
     steps
 }
 
-/// The StatefulSet's template of the claims cannot say it: it cannot be changed where it exists. So claims of every age get it here.
+/// The StatefulSet's template of the claims cannot say it: it cannot be changed where it exists. So claims of every age get it here. The
+/// label that says the same is put back: without it the claim is taken for somebody else's when the StatefulSet is made anew.
 fn marks(observation: &Observation) -> Vec<Step> {
     let cluster = &observation.cluster.name;
-    let unmarked = |claim: &&ClaimFacts| claim.cluster.as_ref() != Some(cluster);
-    let ours = observation.stateful_set().map(|_| observation.claims.iter().filter(unmarked));
-    let mark = |claim: &ClaimFacts| Step::PatchClaim {
-        claim: claim.name.clone(),
-        uid: claim.uid.clone(),
-        metadata: json!({ "annotations": { annotation::CR: cluster } }),
+    let mark = |claim: &ClaimFacts| {
+        let mut metadata = Map::new();
+        if claim.cluster.as_ref() != Some(cluster) {
+            metadata.insert("annotations".to_owned(), json!({ annotation::CR: cluster }));
+        }
+        if claim.mislabelled {
+            metadata.insert("labels".to_owned(), json!({ label::INSTANCE: cluster }));
+        }
+        let (name, uid) = (claim.name.clone(), claim.uid.clone());
+        (!metadata.is_empty()).then_some(Step::PatchClaim { claim: name, uid, metadata: Value::Object(metadata) })
     };
-    ours.into_iter().flatten().map(mark).collect()
+    let ours = observation.stateful_set().map(|_| observation.claims.iter().filter_map(mark));
+    ours.into_iter().flatten().collect()
 }
 
 fn growth(cluster: &ValidatedCluster, shape: &Shape, observation: &Observation, report: &mut Report) -> Vec<Step> {

@@ -18,6 +18,7 @@ mod pod_guarantees;
 mod probes;
 mod production;
 mod quota;
+mod relabelled;
 mod service_monitor;
 mod storage;
 mod sweep;

@@ -2,7 +2,7 @@
 //! pods that lost their label, and why pods and volumes could not be made, which Kubernetes tells in Events only. Asked in the
 //! background, before the writes; passes use what was answered last.
 
-use crate::runtime::{ObjectKey, Scope, children, claims, plain, pod_entry, pods};
+use crate::runtime::{ObjectKey, Scope, children, claims, cluster_of_pod, plain, pods};
 use api::cluster::ValkeyCluster;
 use api::names;
 use futures::future::join_all;
@@ -22,6 +22,8 @@ use tokio::time::timeout;
 const ANSWER: Duration = Duration::from_secs(3);
 /// What is in no watch is asked for so often.
 const ASK_AGAIN: Duration = Duration::from_millis(900);
+/// Of pods that are missing: most are on their way, and are asked for by name all the same.
+const MISSING_ASKED: usize = 8;
 /// A StatefulSet younger than this has not had time to fail.
 const GRACE_SECONDS: i64 = 1;
 
@@ -129,14 +131,7 @@ async fn foreign_claims(owner: &ObjectKey, client: &Client) -> Result<Vec<String
     let selector = names::selector(&owner.name);
     let ours = |labels: &BTreeMap<String, String>| selector.iter().all(|(key, value)| labels.get(key) == Some(value));
     let foreign = list.items.iter().filter(|claim| !ours(claim.labels()));
-    Ok(foreign.map(ResourceExt::name_any).filter(|name| is_of_a_pod(name, &owner.name)).collect())
-}
-
-fn is_of_a_pod(claim: &str, cluster: &str) -> bool {
-    let ordinal = claim.strip_prefix("data-").and_then(|rest| rest.strip_prefix(cluster)?.strip_prefix('-'));
-    ordinal
-        .and_then(|ordinal| ordinal.parse().ok())
-        .is_some_and(|ordinal| names::volume_claim(cluster, ordinal) == claim)
+    Ok(foreign.map(ResourceExt::name_any).filter(|name| names::cluster_of_claim(name) == Some(&owner.name)).collect())
 }
 
 /// Pods that should be there and are not seen: either they lost our label, or they could not be made.
@@ -159,16 +154,20 @@ async fn about_pods(
     if made >= u64::from(asked_for(stateful_set)) {
         return (lost_pods(&missing, owner, &scope.client, known).await, None);
     }
-    let settled = is_settled(stateful_set);
-    let failure = if settled { creation_failure(stateful_set, observation, scope).await } else { None };
-    (Vec::new(), failure)
+    if !is_settled(stateful_set) {
+        return (Vec::new(), None);
+    }
+    // It does not count a pod that it let go.
+    let some = missing.get(..missing.len().min(MISSING_ASKED)).unwrap_or_default();
+    let lost = lost_pods(some, owner, &scope.client, known).await;
+    (lost, creation_failure(stateful_set, observation, scope).await)
 }
 
 /// A pod of which the API server says nothing now is taken to be as it was.
 async fn lost_pods(missing: &[String], owner: &ObjectKey, client: &Client, known: &[PodFacts]) -> Vec<PodFacts> {
     let api = pods(client, &owner.namespace);
     let answers = join_all(missing.iter().map(|name| timeout(ANSWER, api.get_opt(name)))).await;
-    let ours = |pod: &Pod| pod_entry(pod).is_some_and(|entry| entry.owner == *owner);
+    let ours = |pod: &Pod| cluster_of_pod(pod).as_ref() == Some(owner);
     let seen = missing.iter().zip(answers).filter_map(|(name, answer)| match answer {
         Ok(Ok(found)) => found.filter(ours).map(|pod| PodFacts::of(&pod)),
         Ok(Err(_)) | Err(_) => known.iter().find(|pod| pod.name == *name).cloned(),
@@ -285,6 +284,6 @@ mod tests {
         let pod = serde_json::json!({ "metadata": { "name": names::pod("poc", 0), "namespace": "n", "uid": "u",
             "ownerReferences": [{ "apiVersion": "apps/v1", "kind": "StatefulSet", "name": "poc", "uid": "s", "controller": true }] } });
         let pod = serde_json::from_value(pod).unwrap();
-        assert_eq!(pod_entry(&pod).unwrap().owner.name, "poc");
+        assert_eq!(cluster_of_pod(&pod).unwrap().name, "poc");
     }
 }

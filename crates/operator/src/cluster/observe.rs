@@ -6,7 +6,7 @@ use crate::line::SidecarFacts;
 use crate::runtime::{Known, ObjectId, Scope, Snapshot};
 use crate::shortened::shortened;
 use api::cluster::{ValkeyCluster, ValkeyClusterStatus};
-use api::parameters;
+use api::{names, parameters};
 use futures::future::join_all;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use planner::nodes::{NodeObservation, NodeRecord};
@@ -118,12 +118,22 @@ fn identity(metadata: &ObjectMeta) -> Identity {
 }
 
 fn from_snapshot(snapshot: Snapshot, cluster: Identity) -> Observation {
+    let strangers = strangers(&snapshot, &cluster.name);
     let objects = snapshot.children.into_iter();
     Observation {
         cluster,
         children: objects.map(|(key, value)| (key, Observed::Object(Value::clone(&value)))).collect(),
         pods: snapshot.pods.iter().map(|pod| PodFacts::clone(pod)).collect(),
+        strangers,
         claims: snapshot.claims.iter().map(|claim| ClaimFacts::clone(claim)).collect(),
         ..Observation::default()
     }
+}
+
+/// Those that Services send clients to: running, with all the labels that they select.
+fn strangers(snapshot: &Snapshot, cluster: &str) -> Vec<String> {
+    let selector = names::selector(cluster);
+    let is_found = |pod: &PodFacts| selector.iter().all(|(key, value)| pod.labels.get(key) == Some(value));
+    let found = snapshot.strangers.iter().filter(|pod| pod.running && !pod.terminating && is_found(pod));
+    found.map(|pod| pod.name.clone()).collect()
 }

@@ -47,6 +47,8 @@ pub struct ObjectName {
 pub enum Payload {
     Child(Arc<Value>),
     Pod(Arc<PodFacts>),
+    /// A pod that only has labels of ours.
+    Stranger(Arc<PodFacts>),
     Claim(Arc<ClaimFacts>),
 }
 
@@ -65,6 +67,7 @@ pub struct Entry {
 pub struct Snapshot {
     pub children: Vec<(ChildKey, Arc<Value>)>,
     pub pods: Vec<Arc<PodFacts>>,
+    pub strangers: Vec<Arc<PodFacts>>,
     pub claims: Vec<Arc<ClaimFacts>>,
 }
 
@@ -224,6 +227,7 @@ impl Snapshot {
                 self.children.push((ChildKey::new(kind, &entry.object.name), value.clone()));
             }
             (Payload::Pod(facts), _) => self.pods.push(facts.clone()),
+            (Payload::Stranger(facts), _) => self.strangers.push(facts.clone()),
             (Payload::Claim(facts), _) => self.claims.push(facts.clone()),
             (Payload::Child(_), _) => {}
         }

@@ -26,7 +26,7 @@ pub use act::{Error as ActError, is_namespace_terminating};
 pub use api_work::{IN_TROUBLE, Ticket};
 pub use cache::{Cache, Entry, ObjectName, Payload, Snapshot, Source};
 pub use controller::{AnyKind, register};
-pub use entry::{owner_of, pod as pod_entry};
+pub use entry::{cluster_of_pod, owner_of};
 pub use kind::{Intent, Kind, Known, Unreadable};
 pub use memories::Memories;
 pub use object::{ObjectId, ObjectKey};

@@ -87,12 +87,12 @@ fn own<K: Kind>(
 
 fn pods(scope: &Arc<Scope>) -> BoxStream<'static, ObjectKey> {
     let api = resources::scoped::<Pod>(&scope.watch_client, scope.namespace.as_deref());
-    follow(scope, Source::Pods, watch_through_restores(api, ours()), |pod: Pod| entry::pod(&pod))
+    follow(scope, Source::Pods, watch_through_restores(api, of_clusters()), |pod: Pod| entry::pod(&pod))
 }
 
 fn claims(scope: &Arc<Scope>) -> BoxStream<'static, ObjectKey> {
     let api = resources::scoped::<PersistentVolumeClaim>(&scope.watch_client, scope.namespace.as_deref());
-    let events = watch_through_restores(api, of_pods());
+    let events = watch_through_restores(api, of_clusters());
     follow(scope, Source::Claims, events, |claim: PersistentVolumeClaim| entry::claim(&claim))
 }
 
@@ -122,8 +122,9 @@ pub fn ours() -> watcher::Config {
     watch_config().labels(&format!("{}={MANAGER}", label::MANAGED_BY))
 }
 
-/// Volume claims are made by the StatefulSet controller, which gives them no more labels than the pods' selector has.
-fn of_pods() -> watcher::Config {
+/// Pods and their claims: by what the Services go by. Of claims, which the StatefulSet controller makes, nothing else is certain, and of
+/// pods nobody's is to be overlooked that gets clients.
+fn of_clusters() -> watcher::Config {
     let selector = names::selector("");
     let fixed = selector.iter().filter(|(key, _)| *key != label::INSTANCE);
     watch_config().labels(&fixed.map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(","))
