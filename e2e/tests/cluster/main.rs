@@ -24,4 +24,5 @@ mod storage;
 mod sweep;
 mod three_managers;
 mod trouble;
+mod update_sidecars;
 mod users_files;
