@@ -33,6 +33,8 @@ const OWN_SPECS: [&str; 2] = ["NetworkPolicy", "PodDisruptionBudget"];
 const DEFAULTED: [&str; 1] = ["protocol"];
 /// Fields that hold a quantity, which the API server rewrites (1024Mi becomes 1Gi).
 const QUANTITIES: [&str; 2] = ["divisor", "sizeLimit"];
+/// Maps that the API server does not store when they are empty. Of others, as `podSelector`, an empty one says something.
+const DROPPED_MAPS: [&str; 3] = ["limits", "matchLabels", "requests"];
 /// Maps of quantities.
 const QUANTITY_MAPS: [&str; 2] = ["limits", "requests"];
 
@@ -97,7 +99,7 @@ fn compare_maps(
     for (key, value) in desired {
         match live.get(key) {
             Some(live) => compare(value, live, &scope.key(key), found),
-            None if is_dropped_when_empty(value) => {}
+            None if is_dropped_when_empty(key, value) => {}
             None => found.push(scope.key(key).found(DifferenceKind::Changed)),
         }
     }
@@ -112,8 +114,9 @@ fn compare_maps(
 }
 
 /// The API server does not store these.
-fn is_dropped_when_empty(value: &Value) -> bool {
+fn is_dropped_when_empty(field: &str, value: &Value) -> bool {
     match value {
+        Value::Object(map) => map.is_empty() && DROPPED_MAPS.contains(&field),
         Value::Null => true,
         Value::String(text) => text.is_empty(),
         Value::Array(list) => list.is_empty(),

@@ -75,6 +75,17 @@ fn defaults_rewritten_quantities_and_labels_of_others_are_no_drift() {
     }
 }
 
+/// The API server stores no empty map where one says nothing.
+#[test]
+fn an_empty_map_that_is_not_stored_is_no_drift() {
+    let policy = |pods: Value, kept: Value| {
+        let of = |selector: Value| json!({ "kind": "NetworkPolicy", "spec": { "ingress": [{ "from": [selector] }] } });
+        differences(&of(pods), &of(kept))
+    };
+    assert_eq!(policy(json!({ "podSelector": { "matchLabels": {} } }), json!({ "podSelector": {} })), []);
+    assert!(!policy(json!({ "podSelector": {} }), json!({})).is_empty(), "one for everybody is not one for nobody");
+}
+
 #[test]
 fn a_changed_value_is_noticed_where_it_is() {
     let image = noticed(stateful_set(), CONTAINER, insert("image", json!("evil:1")));
