@@ -1,7 +1,7 @@
 //! The CustomResourceDefinition as it is installed: generated from the types, marked as ours. Pure; written out by an example.
 
 use crate::certificates::{ValkeyCA, ValkeyCertificateBinding, ValkeyCertificateBundle};
-use crate::cluster::{OF_AUTHORITY, OF_CLUSTER, RefusedField, ValkeyCluster, name_rules};
+use crate::cluster::{OF_AUTHORITY, OF_CLUSTER, RefusedField, ValkeyCluster, root_rules};
 use crate::names::{MANAGER, annotation, label};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray,
@@ -15,7 +15,7 @@ pub const REVISION: u32 = 2;
 pub fn valkey_cluster() -> CustomResourceDefinition {
     let mut definition = marked(ValkeyCluster::crd());
     for schema in definition.spec.versions.iter_mut().filter_map(|version| version.schema.as_mut()) {
-        schema.open_api_v3_schema.iter_mut().for_each(add_name_rules);
+        schema.open_api_v3_schema.iter_mut().for_each(add_root_rules);
         let spec = schema.open_api_v3_schema.iter_mut().flat_map(|root| root.properties.as_mut()?.get_mut("spec"));
         spec.for_each(null_is_absent);
     }
@@ -87,9 +87,9 @@ fn null_is_absent(schema: &mut JSONSchemaProps) {
     }
 }
 
-/// The rules on metadata.name belong to the root, which the derive macro makes.
-fn add_name_rules(root: &mut JSONSchemaProps) {
-    root.x_kubernetes_validations = serde_json::from_value(name_rules()).ok();
+/// The rules on metadata.name and those that look at the status belong to the root, which the derive macro makes.
+fn add_root_rules(root: &mut JSONSchemaProps) {
+    root.x_kubernetes_validations = serde_json::from_value(root_rules()).ok();
 }
 
 /// Whether a definition found in a cluster is ours to replace.
@@ -111,9 +111,9 @@ mod tests {
     }
 
     #[test]
-    fn the_name_rules_are_at_the_root() {
+    fn the_rules_of_the_whole_are_at_the_root() {
         let definition = valkey_cluster();
         let root = definition.spec.versions[0].schema.as_ref().unwrap().open_api_v3_schema.as_ref().unwrap();
-        assert_eq!(root.x_kubernetes_validations.as_ref().unwrap().len(), 2);
+        assert_eq!(root.x_kubernetes_validations.as_ref().unwrap().len(), 3);
     }
 }

@@ -141,8 +141,8 @@ pub mod environment {
     /// Bytes; only there when the valkey container has a memory limit.
     pub const VALKEY_MEMORY_LIMIT: &str = "VALKEY_MEMORY_LIMIT";
     /// All of these: nobody else gives them another meaning in our pods.
-    pub const OWN: [&str; 7] =
-        [POD_NAME, POD_NAMESPACE, POD_IP, POD_UID, NODE_NAME, VALKEY_VERSION, VALKEY_MEMORY_LIMIT];
+    pub const OWN: [&str; 8] =
+        [POD_NAME, POD_NAMESPACE, POD_IP, POD_UID, NODE_NAME, VALKEY_VERSION, VALKEY_MODULES, VALKEY_MEMORY_LIMIT];
     /// Read by the entry point of Valkey's image, which does not run in our pods.
     pub const ENTRY_POINT_FLAGS: &str = "VALKEY_EXTRA_FLAGS";
 }

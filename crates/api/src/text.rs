@@ -57,6 +57,14 @@ pub fn is_kept(c: char) -> bool {
     !matches!(c, '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{fffe}' | '\u{ffff}')
 }
 
+/// Whether an object of a kind without rules of its own may be called so.
+pub fn is_object_name(name: &str) -> bool {
+    let edge = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let is_label =
+        |label: &str| label.starts_with(edge) && label.ends_with(edge) && label.chars().all(|c| edge(c) || c == '-');
+    name.len() <= 253 && name.split('.').all(is_label)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -13,25 +13,28 @@ struct Case {
     case: String,
     name: Option<String>,
     before: Option<Value>,
+    status: Option<Value>,
     spec: Value,
     refused: Option<String>,
     named: Option<String>,
 }
 
 /// Without nulls and with the one default of the schema, as the API server makes it before it evaluates rules.
-fn object(name: Option<&String>, spec: &Value) -> Result<Value> {
+fn object(case: &Case, spec: &Value) -> Result<Value> {
     let mut spec: ValkeyClusterSpec = serde_json::from_value(spec.clone())?;
     spec.master_count.get_or_insert(built_in::MASTER_COUNT);
-    let name = name.map_or("try", String::as_str);
-    Ok(
-        json!({ "apiVersion": "valkey.io/v1alpha1", "kind": "ValkeyCluster", "metadata": { "name": name }, "spec": spec }),
-    )
+    let name = case.name.as_deref().unwrap_or("try");
+    let mut object = json!({ "apiVersion": "valkey.io/v1alpha1", "kind": "ValkeyCluster", "metadata": { "name": name }, "spec": spec });
+    if let Some((fields, status)) = object.as_object_mut().zip(case.status.as_ref()) {
+        fields.insert("status".to_owned(), status.clone());
+    }
+    Ok(object)
 }
 
 /// What the rules say against the case; empty when nothing.
 fn objections(case: &Case, schema: &Value) -> Result<String> {
-    let old = case.before.as_ref().map(|spec| object(case.name.as_ref(), spec)).transpose()?;
-    let new = object(case.name.as_ref(), &case.spec)?;
+    let old = case.before.as_ref().map(|spec| object(case, spec)).transpose()?;
+    let new = object(case, &case.spec)?;
     let verdict = Validator::new().validate(schema, &new, old.as_ref());
     Ok(verdict.err().map(|errors| errors.to_string()).unwrap_or_default())
 }

@@ -3,6 +3,7 @@
 
 mod config_map;
 mod disruption_budget;
+mod environment;
 mod exporter_container;
 mod live;
 mod metadata;

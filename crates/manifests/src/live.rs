@@ -4,17 +4,18 @@ use crate::restart::{self, Inputs};
 use api::cluster::effective::built_in;
 use api::cluster::{Exporter, ExporterImage, ValkeyClusterSpec, ValkeyImage};
 use api::module;
-use api::names::{annotation, container};
+use api::names::{annotation, container, environment};
+use api::valkey_version::ValkeyVersion;
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{Container, PersistentVolumeClaim, PodTemplateSpec};
+use k8s_openapi::api::core::v1::{Container, LocalObjectReference, PersistentVolumeClaim, PodTemplateSpec};
 
 /// The parts that are kept: the volume claim template cannot change, and images should not without need.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Live {
     pub restart_revision: Option<String>,
     pub sidecar_image: Option<String>,
-    /// Tag of the Valkey image, if the image is the one the operator put there.
-    pub valkey_tag: Option<String>,
+    /// The Valkey image, if it is the one the operator put there.
+    pub valkey_image: Option<LiveImage>,
     pub exporter_tag: Option<String>,
     /// The image brings modules and the pods load none.
     pub leaves_modules: bool,
@@ -24,6 +25,16 @@ pub struct Live {
     pub volume: Option<LiveVolume>,
     /// The size in the volume claim template that is to stay.
     pub storage_size: Option<String>,
+}
+
+/// The image of the pods, and what was said of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LiveImage {
+    pub name: String,
+    pub tag: String,
+    /// None: the tag tells.
+    pub version: Option<ValkeyVersion>,
+    pub pull_secrets: Vec<LocalObjectReference>,
 }
 
 /// What a volume claim template says for good.
@@ -39,7 +50,7 @@ impl Live {
         Self {
             restart_revision: template_annotation(&spec.template, annotation::RESTART_REVISION).cloned(),
             sidecar_image: image(&spec.template, container::SIDECAR).map(str::to_owned),
-            valkey_tag: valkey_tag(&spec.template),
+            valkey_image: valkey_image(&spec.template),
             exporter_tag: image(&spec.template, container::EXPORTER).and_then(split).map(|(_, tag)| tag.to_owned()),
             leaves_modules: leaves_modules(&spec.template),
             platform_ids: inputs(&spec.template).is_some_and(|inputs| inputs.contains_key(restart::SECURITY_CONTEXT)),
@@ -50,14 +61,31 @@ impl Live {
 
     /// What a spec that leaves it out gets instead of what is built in, see [`built_in::keeps_valkey_tag`].
     pub fn running(&self) -> ValkeyClusterSpec {
-        let valkey_tag = self.valkey_tag.clone().filter(|tag| built_in::keeps_valkey_tag(tag));
         let exporter_tag = self.exporter_tag.clone().filter(|tag| built_in::keeps_exporter_tag(tag));
         let exporter_image = ExporterImage { tag: exporter_tag, ..ExporterImage::default() };
         ValkeyClusterSpec {
-            valkey_image: Some(ValkeyImage { tag: valkey_tag, ..ValkeyImage::default() }),
+            valkey_image: self.valkey_image.as_ref().and_then(LiveImage::kept),
             exporter: Some(Exporter { image: Some(exporter_image), ..Exporter::default() }),
             modules: self.leaves_modules.then(Vec::new),
             ..ValkeyClusterSpec::default()
+        }
+    }
+}
+
+impl LiveImage {
+    /// A tag that says no version is one of its repository, and means nothing elsewhere.
+    fn kept(&self) -> Option<ValkeyImage> {
+        match self.version {
+            None if built_in::keeps_valkey_tag(&self.tag) => {
+                Some(ValkeyImage { tag: Some(self.tag.clone()), ..ValkeyImage::default() })
+            }
+            Some(version) if built_in::keeps_valkey_version(version) => Some(ValkeyImage {
+                name: Some(self.name.clone()),
+                tag: Some(self.tag.clone()),
+                version: Some(version.to_string()),
+                image_pull_secrets: Some(self.pull_secrets.clone()).filter(|secrets| !secrets.is_empty()),
+            }),
+            _ => None,
         }
     }
 }
@@ -66,16 +94,31 @@ fn template_annotation<'a>(template: &'a PodTemplateSpec, key: &str) -> Option<&
     template.metadata.as_ref()?.annotations.as_ref()?.get(key)
 }
 
-fn image<'a>(template: &'a PodTemplateSpec, container: &str) -> Option<&'a str> {
+fn container<'a>(template: &'a PodTemplateSpec, name: &str) -> Option<&'a Container> {
     let pod = template.spec.as_ref()?;
-    let named = |candidate: &&Container| candidate.name == container;
-    pod.init_containers.iter().flatten().chain(&pod.containers).find(named)?.image.as_deref()
+    pod.init_containers.iter().flatten().chain(&pod.containers).find(|candidate| candidate.name == name)
+}
+
+fn image<'a>(template: &'a PodTemplateSpec, name: &str) -> Option<&'a str> {
+    container(template, name)?.image.as_deref()
 }
 
 /// An image that somebody else wrote into the template is no reason to stay with it; the digest beside it tells.
-fn valkey_tag(template: &PodTemplateSpec) -> Option<String> {
+fn valkey_image(template: &PodTemplateSpec) -> Option<LiveImage> {
     let (name, tag) = split(image(template, container::VALKEY)?)?;
-    (inputs(template)?.get(restart::VALKEY_IMAGE) == Some(&restart::image(name, tag))).then(|| tag.to_owned())
+    let inputs = inputs(template)?;
+    let ours = inputs.get(restart::VALKEY_IMAGE) == Some(&restart::image(name, tag));
+    let pull_secrets = template.spec.as_ref().and_then(|pod| pod.image_pull_secrets.clone()).unwrap_or_default();
+    let version = said_version(template, &inputs);
+    ours.then(|| LiveImage { name: name.to_owned(), tag: tag.to_owned(), version, pull_secrets })
+}
+
+/// What `valkeyImage.version` said, where the tag does not tell.
+fn said_version(template: &PodTemplateSpec, inputs: &Inputs) -> Option<ValkeyVersion> {
+    let sidecar = container(template, container::SIDECAR)?;
+    let variable = sidecar.env.iter().flatten().find(|variable| variable.name == environment::VALKEY_VERSION)?;
+    let version = variable.value.as_ref()?.parse().ok()?;
+    (inputs.get(restart::VALKEY_VERSION) == Some(&restart::digest(&version))).then_some(version)
 }
 
 /// As an earlier operator started it. Modules in some of the pods only would be worse than in none.

@@ -7,6 +7,7 @@ use crate::validated::{Exporter, Storage, reference};
 use api::certificates::names::is_certificate_secret;
 use api::cluster::effective::{self, EffectiveSpec, Origins, Resources};
 use api::cluster::{LEAST_SIDECAR_MEMORY, is_own_variable};
+use api::names::container;
 use api::parameters;
 use api::quantity::Quantity;
 use api::text;
@@ -74,6 +75,24 @@ impl Problems {
                 &field,
                 "is called like the Secrets with certificates of clusters, which no container gets: name another one",
             );
+        }
+        for variable in spec.env.iter().filter(|variable| !spec.exporter.enabled && reads_exporter(variable)) {
+            let field = format!("spec.env[{}].valueFrom.resourceFieldRef.containerName", variable.name);
+            self.add(&field, "there is no exporter: name another container, or set spec.exporter.enabled");
+        }
+    }
+
+    /// The StatefulSet would be refused, by a field that nobody wrote.
+    pub fn names(&mut self, spec: &EffectiveSpec) {
+        for (field, name) in
+            [("priorityClassName", &spec.priority_class_name), ("runtimeClassName", &spec.runtime_class_name)]
+        {
+            if name.as_ref().is_some_and(|name| !text::is_object_name(name)) {
+                self.add(
+                    &format!("spec.{field}"),
+                    "no class can have this name: write small letters, digits, '-' and '.'",
+                );
+            }
         }
     }
 
@@ -244,6 +263,11 @@ fn config_problems(spec: &EffectiveSpec, version: ValkeyVersion) -> Vec<Problem>
     };
     let problems = spec.config.keys().filter_map(|name| Some((name, problem(name)?)));
     problems.map(|(name, problem)| Problem { field: format!("spec.config[{name}]"), problem }).collect()
+}
+
+fn reads_exporter(variable: &EnvVar) -> bool {
+    let source = variable.value_from.as_ref().and_then(|source| source.resource_field_ref.as_ref());
+    source.is_some_and(|resource| resource.container_name.as_deref() == Some(container::EXPORTER))
 }
 
 /// Who may make a cluster need not be allowed to read these.

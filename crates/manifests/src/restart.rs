@@ -1,6 +1,7 @@
 //! What takes effect only when a pod is replaced, field by field. Pure. The pod template carries it, so that comparing a pod with
 //! the template names what is pending; hot parameters, labels and whatever a newer operator does differently are no part of it.
 
+use crate::environment;
 use api::cluster::effective::EffectiveSpec;
 use api::names::annotation;
 use api::node_settings::LineSettings;
@@ -14,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub type Inputs = BTreeMap<String, String>;
 
 pub(crate) const VALKEY_IMAGE: &str = "valkeyImage";
+pub(crate) const VALKEY_VERSION: &str = "valkeyImage.version";
 pub const MODULES: &str = "modules";
 /// Only where the ids are left to the platform: they cannot change, and pods that have some from us need no entry.
 pub(crate) const SECURITY_CONTEXT: &str = "securityContext";
@@ -27,11 +29,11 @@ pub fn inputs(spec: &EffectiveSpec, version: ValkeyVersion, line: Option<&LineSe
     let mut add = |field: &str, value: Option<String>| inputs.extend(value.map(|digest| (field.to_owned(), digest)));
     add(VALKEY_IMAGE, Some(image(&spec.valkey_image.name, &spec.valkey_image.tag)));
     let of_tag = ValkeyVersion::from_tag(&spec.valkey_image.tag).ok();
-    add("valkeyImage.version", (of_tag != Some(version)).then(|| digest(&version)));
-    add(SECURITY_CONTEXT, (spec.security_context == Default::default()).then(|| digest("the platform's choice")));
+    add(VALKEY_VERSION, (of_tag != Some(version)).then(|| digest(&version)));
+    add(SECURITY_CONTEXT, spec.security_context.is_the_platforms().then(|| digest("the platform's choice")));
     add("sidecarImage", spec.sidecar_image.as_ref().map(|own| image(&own.name, &own.tag)));
     add("runtimeClassName", spec.runtime_class_name.as_ref().map(digest));
-    add("env", (!spec.env.is_empty()).then(|| digest(&spec.env)));
+    add("env", (!spec.env.is_empty()).then(|| digest(&environment::in_order(&spec.env))));
     add("sidecarResources", (spec.sidecar_resources != Default::default()).then(|| digest(&spec.sidecar_resources)));
     add("resources", (spec.resources != Default::default()).then(|| digest(&spec.resources)));
     add("podAffinity", spec.pod_affinity.as_ref().map(digest));

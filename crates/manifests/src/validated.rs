@@ -3,7 +3,7 @@
 use crate::live::{Live, build_of};
 use crate::problems::{Problem, Problems};
 use crate::restart::{self, Inputs};
-use api::cluster::effective::{Effective, EffectiveSpec, Origins, Resources, SecurityContext, built_in};
+use api::cluster::effective::{Effective, EffectiveSpec, Origins, Resources, SecurityContext};
 use api::duration::Duration;
 use api::names::annotation::UPDATE_SIDECARS;
 use api::node_settings::LineSettings;
@@ -85,6 +85,7 @@ impl ValidatedCluster {
         let version = problems.version(&spec, &origins);
         problems.text(&spec);
         problems.environment(&spec);
+        problems.names(&spec);
         problems.sidecar(&spec);
         problems.network(&spec);
         problems.unsupported(&spec);
@@ -144,12 +145,8 @@ fn sidecar_image(spec: &EffectiveSpec, settings: &OperatorSettings, live: Option
 
 /// A cluster from before the ids could be left to the platform has the built-in ones, whatever an empty context means by now.
 fn security_context(wanted: SecurityContext, live: Option<&Live>) -> SecurityContext {
-    let id = Some(built_in::VALKEY_ID);
     let has_ids = live.is_some_and(|live| !live.platform_ids);
-    if has_ids && wanted == SecurityContext::default() {
-        return SecurityContext { run_as_user: id, run_as_group: id, fs_group: id };
-    }
-    wanted
+    if has_ids && wanted.is_the_platforms() { SecurityContext::built_in() } else { wanted }
 }
 
 pub(crate) fn reference(name: &str, tag: &str) -> String {

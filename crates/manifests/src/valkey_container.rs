@@ -2,7 +2,7 @@
 
 use crate::probe::{self, Pace};
 use crate::validated::ValidatedCluster;
-use crate::{security, volumes};
+use crate::{environment, security, volumes};
 use api::cluster::effective::Resources;
 use api::names::{container, directory, port, probe as path};
 use k8s_openapi::api::core::v1::{Container, ContainerPort, Lifecycle, LifecycleHandler, Probe, ResourceRequirements};
@@ -15,7 +15,7 @@ pub fn container(cluster: &ValidatedCluster) -> Container {
         command: Some(vec!["valkey-server".to_owned(), format!("{}/valkey.conf", directory::RUN)]),
         // Where the data is stands in the configuration; a server that got none must not find it.
         working_dir: Some(directory::TMP.to_owned()),
-        env: Some(cluster.spec.env.clone()).filter(|list| !list.is_empty()),
+        env: Some(environment::plain(&cluster.spec.env)).filter(|list| !list.is_empty()),
         ports: Some(vec![tcp(port::VALKEY_NAME, port::VALKEY), tcp(port::BUS_NAME, port::BUS)]),
         resources: requirements(&cluster.spec.resources),
         // Answered as soon as the process speaks at all, loading included; then liveness takes over.

@@ -22,6 +22,8 @@ const WORKLOAD_API_DRIVER: &str = "csi.spiffe.io";
 const LINE_TOKEN: &str = "operator-token";
 /// Readable by the pod's group alone.
 const PRIVATE: i32 = 0o440;
+/// Readable by every user of the containers that mount it, and only the sidecar does: the node shows these files to nobody else.
+const IN_CONTAINER: i32 = 0o444;
 /// The kubelet renews it at four fifths; one is shown per connection.
 const TOKEN_SECONDS: i64 = 3600;
 /// valkey.conf and a socket; counted against the containers' memory.
@@ -36,7 +38,7 @@ pub fn volumes(cluster: &ValidatedCluster) -> Vec<Volume> {
         empty_directory(RUN, memory),
         settings(&cluster.name),
         identity(cluster),
-        token(),
+        token(cluster),
     ];
     data.into_iter().chain(others).collect()
 }
@@ -52,7 +54,7 @@ fn settings(cluster: &str) -> Volume {
 
 /// Where the sidecar has its certificate from.
 fn identity(cluster: &ValidatedCluster) -> Volume {
-    if workload_api(cluster).is_some() { workload_api_socket() } else { certificate(&cluster.name) }
+    if workload_api(cluster).is_some() { workload_api_socket() } else { certificate(cluster) }
 }
 
 /// The directory at which the sidecar finds a Workload API, if its certificate comes from there.
@@ -68,24 +70,29 @@ fn workload_api_socket() -> Volume {
 }
 
 /// Optional: a missing certificate costs the line to the operator, and never keeps Valkey from starting.
-fn certificate(cluster: &str) -> Volume {
+fn certificate(cluster: &ValidatedCluster) -> Volume {
     let source = SecretVolumeSource {
-        secret_name: Some(names::mtls_secret(cluster)),
-        default_mode: Some(PRIVATE),
+        secret_name: Some(names::mtls_secret(&cluster.name)),
+        default_mode: Some(mode(cluster)),
         optional: Some(true),
         items: None,
     };
     Volume { name: MTLS.to_owned(), secret: Some(source), ..Volume::default() }
 }
 
-fn token() -> Volume {
+/// Where the platform gives the pods no group, the files belong to root's, and the sidecar is not in it.
+fn mode(cluster: &ValidatedCluster) -> i32 {
+    if cluster.spec.security_context.fs_group.is_some() { PRIVATE } else { IN_CONTAINER }
+}
+
+fn token(cluster: &ValidatedCluster) -> Volume {
     let token = ServiceAccountTokenProjection {
         audience: Some(names::LINE_AUDIENCE.to_owned()),
         expiration_seconds: Some(TOKEN_SECONDS),
         path: names::LINE_TOKEN_FILE.to_owned(),
     };
     let sources = vec![VolumeProjection { service_account_token: Some(token), ..VolumeProjection::default() }];
-    let source = ProjectedVolumeSource { default_mode: Some(PRIVATE), sources: Some(sources) };
+    let source = ProjectedVolumeSource { default_mode: Some(mode(cluster)), sources: Some(sources) };
     Volume { name: LINE_TOKEN.to_owned(), projected: Some(source), ..Volume::default() }
 }
 

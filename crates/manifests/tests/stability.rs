@@ -55,6 +55,74 @@ fn a_tag_left_out_takes_no_cluster_to_an_older_valkey_than_it_runs() {
     assert_eq!(afterwards(&running("8.1")), (image(built_in::VALKEY_TAG), Origin::BuiltIn));
 }
 
+/// Its tag says nothing of the version, so what is kept is the whole image.
+#[test]
+fn an_image_left_out_that_says_no_version_takes_nobody_to_an_older_valkey() {
+    let afterwards = |version: &str, spec: Value| {
+        let image = json!({"name": "example.com/ours", "tag": "mirrored", "version": version, "imagePullSecrets": [{"name": "registry"}]});
+        let before = built(&validated(support::spec(&json!({"valkeyImage": image})), OLD, None).unwrap()).stateful_set;
+        let after = validated(support::spec(&spec), NEW, Some(&Live::of(&before))).unwrap();
+        let unchanged = annotations(&before)[annotation::RESTART_REVISION] == restart::revision(&after.restart_inputs);
+        (after.valkey_image.clone(), after.version.to_string(), after.image_pull_secrets.len(), unchanged)
+    };
+    let kept = |version: &str| ("example.com/ours:mirrored".to_owned(), version.to_owned(), 1, true);
+    assert_eq!(afterwards("9.9", json!({})), kept("9.9"));
+    assert_eq!(afterwards("9.1", json!({})), kept("9.1"), "it may be later than the default one of 9.1");
+    let default = format!("{}:{}", built_in::VALKEY_NAME, built_in::VALKEY_TAG);
+    assert_eq!(afterwards("8.1", json!({})), (default, built_in::VALKEY_TAG.to_owned(), 0, false));
+    let (image, version, secrets, _) = afterwards("9.9", json!({"valkeyImage": {"tag": "9.9.1"}}));
+    assert_eq!((image, version, secrets), (format!("{}:9.9.1", built_in::VALKEY_NAME), "9.9.1".to_owned(), 0));
+}
+
+/// A container's environment is the same in every order, unless a variable holds the value of another.
+#[test]
+fn the_order_of_variables_and_what_is_filled_in_restart_nothing() {
+    let revision = |env: Value| {
+        let cluster = validated(spec(&json!({ "env": env })), OLD, None).unwrap();
+        restart::revision(&cluster.restart_inputs)
+    };
+    let (one, two) = (json!({"name": "A", "value": "1"}), json!({"name": "B", "value": "2"}));
+    assert_eq!(revision(json!([one, two])), revision(json!([two, one])));
+    assert_ne!(revision(json!([one, two])), revision(json!([one])));
+    let refers = json!({"name": "B", "value": "$(A)"});
+    assert_ne!(revision(json!([one, refers])), revision(json!([refers, one])));
+    let field = |more: Value| {
+        let mut field = json!({"fieldPath": "metadata.name"});
+        support::merge(&mut field, &more);
+        revision(json!([{"name": "ME", "valueFrom": {"fieldRef": field}}, {"name": "EMPTY", "value": ""}]))
+    };
+    assert_eq!(field(json!({"apiVersion": ""})), field(json!({"apiVersion": "v1"})));
+    assert_eq!(field(json!({})), field(json!({"apiVersion": "v1"})));
+}
+
+#[test]
+fn what_the_api_server_would_fill_in_is_not_written() {
+    let empty = json!([{"name": "ME", "value": "", "valueFrom": {
+        "fieldRef": {"apiVersion": "", "fieldPath": "metadata.name"},
+        "resourceFieldRef": {"containerName": "", "resource": "limits.cpu"}}}]);
+    let set = built(&validated(spec(&json!({ "env": empty })), OLD, None).unwrap()).stateful_set;
+    let env = &serde_json::to_value(set).unwrap()["spec"]["template"]["spec"]["containers"][0]["env"];
+    let plain = json!([{"name": "ME", "valueFrom": {
+        "fieldRef": {"fieldPath": "metadata.name"}, "resourceFieldRef": {"resource": "limits.cpu"}}}]);
+    assert_eq!(env, &plain);
+}
+
+/// Its user is in no group that the files would belong to.
+#[test]
+fn without_ids_of_ours_the_sidecar_can_read_certificate_and_token() {
+    let modes = |name: &str| {
+        let set = built(&validated(case(name).unwrap(), OLD, None).unwrap()).stateful_set;
+        let volumes = set.spec.unwrap().template.spec.unwrap().volumes.unwrap();
+        let modes = volumes.iter().filter_map(|volume| {
+            let secret = volume.secret.as_ref().and_then(|secret| secret.default_mode);
+            secret.or(volume.projected.as_ref().and_then(|projected| projected.default_mode))
+        });
+        modes.collect::<Vec<_>>()
+    };
+    assert_eq!(modes("securityContext-empty"), [0o444; 2]);
+    assert_eq!((modes("minimal"), modes("securityContext")), (vec![0o440; 2], vec![0o440; 2]));
+}
+
 #[test]
 fn an_image_that_somebody_wrote_into_the_template_is_not_kept() {
     let mut set = built(&validated(case("minimal").unwrap(), OLD, None).unwrap()).stateful_set;
@@ -118,6 +186,10 @@ fn a_cluster_that_was_made_with_ids_keeps_them_and_one_that_was_made_without_has
     assert_eq!((ids(&with), ids(&without)), ([Some(999); 3], [None; 3]));
     assert_eq!(of("securityContext-empty", Some(&Live::of(&with))), with);
     assert_eq!(of("securityContext-empty", Some(&Live::of(&without))), without);
+    let taken_back = of("minimal", Some(&Live::of(&without)));
+    assert_eq!(ids(&taken_back), [Some(999); 3]);
+    let pending = restart::pending(&annotations(&without), &annotations(&taken_back));
+    assert_eq!(pending, Some(["securityContext".to_owned()].into()), "pods from before it wait for a restart");
 }
 
 #[test]

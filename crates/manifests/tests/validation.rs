@@ -53,6 +53,12 @@ fn rules_across_fields_hold_for_the_spec_with_its_defaults() {
             json!({"env": [{"name": "KEY", "valueFrom": {"secretKeyRef": {"name": "other-mtls", "key": "tls.key"}}}]}),
             "spec.env[KEY].valueFrom.secretKeyRef.name",
         ),
+        (
+            json!({"env": [{"name": "CPU", "valueFrom": {"resourceFieldRef": {"containerName": "exporter", "resource": "limits.cpu"}}}]}),
+            "spec.env[CPU].valueFrom.resourceFieldRef.containerName",
+        ),
+        (json!({"priorityClassName": "Important"}), "spec.priorityClassName"),
+        (json!({"runtimeClassName": "a..b"}), "spec.runtimeClassName"),
         (json!({"env": [{"name": "NOTE", "value": "a\u{85}b"}]}), "spec.env[NOTE]"),
         (json!({"service": {"annotations": {"note": "a\u{85}b"}}}), "spec.service.annotations[note]"),
         (json!({"networkPolicy": {"from": [{"podSelector": {}}, {}]}}), "spec.networkPolicy.from[1]"),
@@ -124,7 +130,7 @@ fn rules_across_fields_hold_across_layers() {
 }
 
 /// A rule that looks at more than one field sees only what the object says. Whoever adds one here has added it above, or to
-/// `volumes_cannot_come_go_or_move`; ids do not come from elsewhere yet.
+/// `volumes_cannot_come_go_or_move`.
 #[test]
 fn every_rule_across_fields_is_checked_by_the_operator_too() {
     let definition = serde_json::to_value(api::definition::valkey_cluster()).unwrap();
@@ -141,7 +147,6 @@ fn every_rule_across_fields_is_checked_by_the_operator_too() {
         "spec.pvc.storageClassName",
         "spec.replication.minReplicasToWrite",
         "spec.resources",
-        "spec.securityContext",
         "spec.sidecarResources",
         "spec.sidecarResources",
         "spec.valkeyImage.tag",

@@ -136,7 +136,7 @@ mod tests {
         };
         let nodes = Some(Decision { findings: vec![differing], ..Decision::default() });
         let version = api::valkey_version::ValkeyVersion::from_tag("9.1").unwrap();
-        let asked = Some(Asked { version, replicas_per_master: 1, pods: 6, exporter: None });
+        let asked = Some(Asked { version, replicas_per_master: 1, pods: 6, exporter: None, platform_ids: false });
         let report = Report { nodes, asked, ready_pods: 6, ..Report::default() };
         let found = status(&report, &Identity::default(), None, Timestamp::UNIX_EPOCH);
         assert_eq!(found.plan.as_deref(), Some("wait: the cluster is not whole as seen by a-1"));
@@ -165,7 +165,7 @@ mod tests {
         let findings = SOUND.map(|kind| said(kind, value(kind))).to_vec();
         let nodes = Some(Decision { findings, ..Decision::default() });
         let version = api::valkey_version::ValkeyVersion::from_tag("9.1").unwrap();
-        let asked = Some(Asked { version, replicas_per_master: 1, pods: 6, exporter: None });
+        let asked = Some(Asked { version, replicas_per_master: 1, pods: 6, exporter: None, platform_ids: false });
         let report = Report { nodes, asked, ready_pods: 6, ..Report::default() };
         status(&report, &Identity::default(), previous, Timestamp::UNIX_EPOCH)
     }

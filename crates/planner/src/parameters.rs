@@ -101,7 +101,7 @@ mod tests {
 
     fn finding(names: &[&str], observation: &Observation) -> (Option<bool>, Reason, String) {
         let version = api::valkey_version::ValkeyVersion::from_tag("9.1").unwrap();
-        let asked = Some(Asked { version, replicas_per_master: 1, pods: 6, exporter: None });
+        let asked = Some(Asked { version, replicas_per_master: 1, pods: 6, exporter: None, platform_ids: false });
         let unknown_parameters = names.iter().map(|name| judged(name, observation)).collect();
         let found = in_effect(&Report { asked, unknown_parameters, ..Report::default() });
         (found.status, found.reason, found.message)

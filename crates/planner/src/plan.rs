@@ -13,7 +13,7 @@ use crate::{
     gifts, identities, manifest, modules, objects, parameters, pod_labels, pods, returning, shape, sidecar_updates,
     sidecars, storage, troubles,
 };
-use api::cluster::effective::{self, EffectiveSpec, Layers};
+use api::cluster::effective::{self, EffectiveSpec, Layers, SecurityContext};
 use api::cluster::{ValkeyCluster, ValkeyClusterSpec, ownership};
 use api::conditions::Reason;
 use api::names::{self, port};
@@ -43,7 +43,8 @@ pub fn validate(
     let stateful_set = observation.stateful_set().and_then(|object| StatefulSet::deserialize(object).ok());
     let live = stateful_set.as_ref().map(Live::of);
     let running = running(live.as_ref(), observation);
-    let effective = effective::resolve(Layers { running: Some(&running), ..Layers::of(&written(cluster)) });
+    let mut effective = effective::resolve(Layers { running: Some(&running), ..Layers::of(&written(cluster)) });
+    effective.spec.security_context = ids(effective.spec.security_context, cluster, live.is_some());
     let live = live.map(|live| {
         let storage_size = live.storage_size.clone().filter(|size| !may_follow(size, &effective.spec, observation));
         Live { storage_size, ..live }
@@ -65,6 +66,16 @@ fn written(cluster: &ValkeyCluster) -> Cow<'_, ValkeyClusterSpec> {
         return Cow::Borrowed(&cluster.spec);
     }
     Cow::Owned(ValkeyClusterSpec { master_count: None, ..cluster.spec.clone() })
+}
+
+/// Without its StatefulSet a cluster that was formed tells only in its status that the platform chose its ids. One that does not comes
+/// from before that meaning of an empty context, and has the built-in ones.
+fn ids(wanted: SecurityContext, cluster: &ValkeyCluster, has_stateful_set: bool) -> SecurityContext {
+    let Some(status) = cluster.status.as_ref().filter(|status| !has_stateful_set && !status.shards.is_empty()) else {
+        return wanted;
+    };
+    let has_ids = wanted.is_the_platforms() && status.platform_ids != Some(true);
+    if has_ids { SecurityContext::built_in() } else { wanted }
 }
 
 /// The template's size follows the spec's upwards, once the claims have.
@@ -280,6 +291,7 @@ fn asked(cluster: &ValidatedCluster, shape: &Shape) -> Asked {
         replicas_per_master: shape.replicas_per_primary,
         pods: shape.pods,
         exporter: cluster.exporter.as_ref().map(|_| endpoint),
+        platform_ids: cluster.spec.security_context.is_the_platforms(),
     }
 }
 

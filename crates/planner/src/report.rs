@@ -28,6 +28,8 @@ pub struct Asked {
     pub replicas_per_master: u32,
     pub pods: u32,
     pub exporter: Option<String>,
+    /// The ids of the pods are the platform's choice.
+    pub platform_ids: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]

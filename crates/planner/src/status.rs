@@ -8,7 +8,7 @@ use crate::parameters;
 use crate::pod_status::{connected, sidecars_connected, with_pods};
 use crate::report::{Asked, Report};
 use crate::sidecar_updates;
-use api::cluster::{ExporterStatus, ModuleStatus, Phase, StatefulSetReference, ValkeyClusterStatus};
+use api::cluster::{ExporterStatus, LISTED_MODULES, ModuleStatus, Phase, StatefulSetReference, ValkeyClusterStatus};
 use api::conditions::{ConditionType, Finding, LONGEST_TEXT, Reason, advance};
 use api::names;
 use api::text::shortened;
@@ -16,8 +16,6 @@ use k8s_openapi::jiff::Timestamp;
 
 /// Pods that a message names.
 const NAMED: usize = 5;
-/// Modules in the status; Valkeys have a handful.
-const MODULES: usize = 32;
 
 /// The API server keeps no fractions of a second: who reads a time back must come to the same one.
 pub fn whole_second(time: Timestamp) -> Timestamp {
@@ -51,7 +49,7 @@ pub fn status(
         None => status.ready_pods = Some(format!("{}/{}", status.ready_replicas, status.replicas)),
     }
     if let Some(loaded) = &report.modules {
-        status.modules = loaded.iter().take(MODULES).map(module).collect();
+        status.modules = loaded.iter().take(LISTED_MODULES).map(module).collect();
     }
     status.sidecars = Some(format!("{}/{}", connected(report, previous), status.replicas));
     with_nodes(with_pods(status, report, previous), report)
@@ -62,6 +60,7 @@ fn fill(status: &mut ValkeyClusterStatus, asked: &Asked) {
     status.replicas_per_master = count(asked.replicas_per_master);
     status.replicas = count(asked.pods);
     status.ready_pods = Some(format!("{}/{}", status.ready_replicas, asked.pods));
+    status.platform_ids = asked.platform_ids.then_some(true);
     status.exporter =
         Some(ExporterStatus { enabled: asked.exporter.is_some(), metrics_endpoint: asked.exporter.clone() });
 }

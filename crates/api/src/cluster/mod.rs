@@ -33,11 +33,12 @@ pub use node_status::{
 pub use refused::{OF_AUTHORITY, OF_CLUSTER, RefusedField};
 pub use replication::Replication;
 pub use resources::Resources;
-pub use rules::{LEAST_SIDECAR_MEMORY, name_rules};
+pub use rules::{LEAST_SIDECAR_MEMORY, root as root_rules};
 pub use security_context::SecurityContext;
 pub use services::{ClientService, PodServiceAccount, ReadService};
 pub use spec::{ValkeyCluster, ValkeyClusterSpec};
 pub use status::{
-    ExporterStatus, LISTED_PODS, ModuleStatus, Phase, PodStatus, StatefulSetReference, ValkeyClusterStatus,
+    ExporterStatus, LISTED_MODULES, LISTED_PODS, ModuleStatus, Phase, PodStatus, StatefulSetReference,
+    ValkeyClusterStatus,
 };
 pub use storage::Storage;

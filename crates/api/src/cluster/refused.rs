@@ -28,7 +28,7 @@ pub const OF_CLUSTER: &[RefusedField] = &[
         path: &["clusterPassword"],
         kind: "string",
         description: "Refused: whoever may read the object would know the password.",
-        remedy: "a password does not belong into an object that many can read, and the nodes have none yet: leave clusterPassword \
+        remedy: "a password does not belong in an object that many can read, and the nodes have none yet: leave clusterPassword \
                  out, and change it wherever else it is in use, because this request may be in a log",
     },
     RefusedField {

@@ -1,4 +1,4 @@
-//! CPU and memory of the valkey container. Pure.
+//! CPU and memory of a container. Pure. Several fields have this type: the API server names the one that a rule speaks of.
 
 use super::rules::rule;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
@@ -24,11 +24,11 @@ pub struct Resources {
 }
 
 fn requests_schema(_: &mut SchemaGenerator) -> Schema {
-    quantities("resources.requests")
+    quantities("requests")
 }
 
 fn limits_schema(_: &mut SchemaGenerator) -> Schema {
-    quantities("resources.limits")
+    quantities("limits")
 }
 
 fn quantities(field: &str) -> Schema {
@@ -50,6 +50,6 @@ fn resources_rules() -> Value {
             "!has(self.requests) || !has(self.limits) || self.requests.all(k, !(k in self.limits) || !({comparable}) || \
              quantity(string(self.requests[k])).compareTo(quantity(string(self.limits[k]))) <= 0)"
         ),
-        "resources.requests must not be higher than resources.limits: raise the limit or lower the request"
+        "requests must not be higher than limits: raise the limit or lower the request"
     )])
 }

@@ -62,22 +62,39 @@ pub fn master_count() -> Value {
     )])
 }
 
+/// What an object of Kubernetes may be called that is known by its name alone.
+pub const OBJECT_NAME: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
+
+pub fn runtime_class() -> Value {
+    json!([rule(
+        &format!("self.matches('{OBJECT_NAME}')"),
+        "runtimeClassName is the name of no RuntimeClass: write small letters, digits, '-' and '.'"
+    )])
+}
+
 pub fn replicas_per_master() -> Value {
     json!([rule("self >= 0 && self <= 5", "replicasPerMaster must be from 0 to 5: choose a number in that range")])
 }
 
-pub fn name_rules() -> Value {
+/// Rules of the whole object.
+pub fn root() -> Value {
+    let mut rules = name_rules();
+    rules.push(super::security_context::rule_of_root());
+    Value::Array(rules)
+}
+
+fn name_rules() -> Vec<Value> {
     let limit = format!("self.metadata.name.size() <= {NAME_LIMIT}");
     let too_long = format!(
         "metadata.name must not be longer than {NAME_LIMIT} characters, because pods and labels are named after it: choose a shorter name"
     );
-    json!([
+    vec![
         rule(&limit, &too_long),
         rule(
             "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
-            "metadata.name must begin with a letter and hold only a-z, 0-9 and '-', because Services are named after it: choose another name"
+            "metadata.name must begin with a letter and hold only a-z, 0-9 and '-', because Services are named after it: choose another name",
         ),
-    ])
+    ]
 }
 
 /// What a sidecar takes at most, with what it writes into memory: with less, the kernel would end it in the middle of a hand-over.
@@ -122,13 +139,6 @@ pub fn spec() -> Value {
             immutable(
                 "has(self.pvc) == has(oldSelf.pvc)",
                 "pvc cannot be added to or removed from an existing cluster: create a new cluster and move the data there",
-            ),
-        ),
-        at(
-            ".securityContext",
-            immutable(
-                &super::security_context::unchanged(),
-                "securityContext cannot change after creation, because the files on the volumes belong to the old ids: keep it, or create a new cluster and move the data there",
             ),
         ),
     ];

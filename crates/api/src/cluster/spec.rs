@@ -101,13 +101,13 @@ pub struct ValkeyClusterSpec {
     pub priority_class_name: Option<String>,
     /// RuntimeClass of the pods, for example of a sandbox. Takes effect when the pods restart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 253))]
+    #[schemars(length(min = 1, max = 253), extend("x-kubernetes-validations" = rules::runtime_class()))]
     pub runtime_class_name: Option<String>,
     /// CPU and memory of the valkey container. Takes effect when the pods restart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
     /// Environment variables of the valkey container, for example TZ or what a module reads. They take effect when the pods restart. Those
-    /// that the operator uses itself are refused; parameters of Valkey belong into config.
+    /// that the operator uses itself are refused; parameters of Valkey belong in config.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "super::env::schema")]
     pub env: Option<Vec<EnvVar>>,
@@ -120,7 +120,8 @@ pub struct ValkeyClusterSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "super::metadata_rules::annotations")]
     pub annotations: Option<BTreeMap<String, String>>,
-    /// The user and groups the pods run as. Left out, 999 each; empty ({}), what the platform chooses. Immutable.
+    /// The user and groups the pods run as. Left out, 999 each; empty ({}), what the platform chooses. Immutable, but for an
+    /// empty one, which can be taken back until the cluster is formed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub security_context: Option<SecurityContext>,
     /// A PersistentVolumeClaim for each pod. Left out, the data lives as long as the pod. Only the size can change, and only upwards.

@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 
 /// Pods in the status; the summary counts them all.
 pub const LISTED_PODS: usize = 100;
+/// Modules that are listened to of one node, and listed; Valkeys have a handful.
+pub const LISTED_MODULES: usize = 32;
 /// A shard has at least one slot: there are never more.
 const SHARDS: usize = 16_384;
 const QUEUE: usize = 16;
@@ -50,6 +52,9 @@ pub struct ValkeyClusterStatus {
     /// The request `valkey.io/update-sidecars`, once it was followed: pods that are made have this build of the sidecar.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sidecar_update: Option<String>,
+    /// True where the platform chooses the ids of the pods: their spec.securityContext was empty when they were made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub platform_ids: Option<bool>,
     /// Label selector of the primaries, for the scale subresource: as many pods as masterCount counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<String>,
@@ -72,7 +77,7 @@ pub struct ValkeyClusterStatus {
     pub pods: Vec<PodStatus>,
     /// The modules that the nodes have loaded, by name, at most 32.
     #[serde(default, deserialize_with = "readable::entries", skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "atomic", "maxItems" = 32))]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic", "maxItems" = LISTED_MODULES))]
     pub modules: Vec<ModuleStatus>,
     /// The shards as last known: which slots, which nodes, who is the primary.
     #[serde(default, deserialize_with = "readable::entries", skip_serializing_if = "Vec::is_empty")]

@@ -48,7 +48,7 @@ pub const GROUPS: &[Group] = &[
         ],
         prefixes: &[],
         free: &[],
-        reason: "users and passwords do not belong into a parameter that everybody can read, leave it out",
+        reason: "users and passwords do not belong in a parameter that everybody can read, leave it out",
     },
     Group {
         names: &[

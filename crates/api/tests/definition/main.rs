@@ -68,11 +68,13 @@ fn is_firm(field: &Value) -> bool {
 /// The fields that a rule compares with what they were.
 fn guarded(root: &Value) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    each_field("", root, &mut |path, field| {
+    let mut visit = |path: &str, field: &Value| {
         let rules = field.get("x-kubernetes-validations").and_then(Value::as_array).into_iter().flatten();
         let transitions = rules.filter(|rule| rule["rule"].as_str().is_some_and(|rule| rule.contains("oldSelf")));
         found.extend(transitions.map(|rule| format!("{path}{}", rule["fieldPath"].as_str().unwrap_or_default())));
-    });
+    };
+    visit("", root);
+    each_field("", root, &mut visit);
     found
 }
 

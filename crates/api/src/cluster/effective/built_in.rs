@@ -37,6 +37,11 @@ pub fn keeps_valkey_tag(running: &str) -> bool {
     VALKEY_TAGS.contains(&running) || version(running) > version(VALKEY_TAG)
 }
 
+/// The same of an image whose tag does not say its version: nothing but its version line is known of the default one beside it.
+pub fn keeps_valkey_version(running: ValkeyVersion) -> bool {
+    ValkeyVersion::from_tag(VALKEY_TAG).is_ok_and(|default| running.at_least(default.major, default.minor))
+}
+
 pub fn keeps_exporter_tag(running: &str) -> bool {
     EXPORTER_TAGS.contains(&running)
 }

@@ -56,17 +56,22 @@ pub fn resolve(from: &mut Resolver<'_>) -> EffectiveSpec {
     }
 }
 
-/// Name and tag by themselves: a registry of one's own is a matter of the namespace, the version one of the cluster.
+/// Name and tag by themselves: a registry of one's own is a matter of the namespace, the version one of the cluster. But of what runs
+/// nothing is kept beside a tag that somebody names.
 fn valkey_image(from: &mut Resolver<'_>) -> ValkeyImage {
     fn of(spec: &ValkeyClusterSpec) -> Option<&cluster::ValkeyImage> {
         spec.valkey_image.as_ref()
     }
-    ValkeyImage {
+    let tag = from.value("valkeyImage.tag", |spec| of(spec)?.tag.as_ref(), built_in::VALKEY_TAG);
+    let running = from.put_aside_running_unless(|spec| of(spec)?.tag.as_ref());
+    let image = ValkeyImage {
         name: from.value("valkeyImage.name", |spec| of(spec)?.name.as_ref(), built_in::VALKEY_NAME),
-        tag: from.value("valkeyImage.tag", |spec| of(spec)?.tag.as_ref(), built_in::VALKEY_TAG),
+        tag,
         version: from.find("valkeyImage.version", |spec| of(spec)?.version.as_ref()),
         image_pull_secrets: pull_secrets(from, "valkeyImage", |spec| of(spec)?.image_pull_secrets.as_ref()),
-    }
+    };
+    from.put_back_running(running);
+    image
 }
 
 /// Left out, what the image's own entry point would load; of most images that is nothing, which is no value.

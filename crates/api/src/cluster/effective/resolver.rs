@@ -59,6 +59,23 @@ impl<'a> Resolver<'a> {
         merged
     }
 
+    /// Looks at the other layers alone, unless only the running one has this.
+    pub fn put_aside_running_unless<T: 'a>(
+        &mut self,
+        get: impl Fn(&'a ValkeyClusterSpec) -> Option<&'a T>,
+    ) -> Option<&'a ValkeyClusterSpec> {
+        let highest = self.layers.downwards().find(|(_, spec)| get(spec).is_some());
+        let runs = self.layers.running;
+        if highest.is_some_and(|(origin, _)| origin != Origin::Running) {
+            self.layers.running = None;
+        }
+        runs
+    }
+
+    pub fn put_back_running(&mut self, running: Option<&'a ValkeyClusterSpec>) {
+        self.layers.running = running;
+    }
+
     pub fn note(&mut self, path: &str, origin: Origin) {
         self.origins.insert(format!("spec.{path}"), origin);
     }

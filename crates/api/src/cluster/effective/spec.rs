@@ -1,5 +1,6 @@
 //! The spec without gaps: field for field the one people write. Pure. What is still optional here has no default.
 
+use super::built_in;
 use crate::cluster::AppendFsync;
 use crate::module::Module;
 use k8s_openapi::api::core::v1::{
@@ -80,6 +81,17 @@ pub struct SecurityContext {
     pub run_as_user: Option<i64>,
     pub run_as_group: Option<i64>,
     pub fs_group: Option<i64>,
+}
+
+impl SecurityContext {
+    pub fn built_in() -> Self {
+        let id = Some(built_in::VALKEY_ID);
+        Self { run_as_user: id, run_as_group: id, fs_group: id }
+    }
+
+    pub fn is_the_platforms(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
