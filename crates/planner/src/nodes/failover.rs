@@ -337,8 +337,12 @@ fn unheard_text(model: &ClusterModel, failure: &NodeFailure, unheard: &[String])
 }
 
 fn lost_text(model: &ClusterModel, failure: &NodeFailure) -> String {
+    let otherwise = match model.target.persistent {
+        true => "; if their volumes are lost, restore one",
+        false => ", or with an empty shard when new pods are in their places",
+    };
     format!(
-        "{} is down and no replica of it answers. It goes on when one of them is back; if their volumes are lost, restore one",
+        "{} is down and no replica of it answers. It goes on when one of them is back{otherwise}",
         name(model, failure)
     )
 }

@@ -5,8 +5,9 @@ use super::cluster_model::{ClusterModel, Member, Membership};
 use super::decision::{Finding, FindingKind};
 use super::limits::{cut, listed};
 use super::node_failures;
+use super::observation::Valkey;
 use super::proposal::Proposal;
-use super::record::ShardNode;
+use super::record::{Kind, ShardNode, Stage};
 use super::views;
 use super::{departed, gates};
 use api::conditions::Reason;
@@ -200,7 +201,8 @@ pub(crate) fn doubts(model: &ClusterModel) -> Vec<String> {
 /// What a change from outside has to solve.
 fn troubles(model: &ClusterModel, proposals: &[Proposal]) -> Vec<(Reason, String)> {
     let mut troubles: Vec<(Reason, String)> = model.members.iter().filter_map(standing_trouble).collect();
-    troubles.extend(proposals.iter().flat_map(|proposal| proposal.blocked.clone()));
+    let blocked = proposals.iter().flat_map(|proposal| proposal.blocked.clone());
+    troubles.extend(blocked.filter(|(reason, _)| *reason != Reason::ShardLost || !is_replaced(model, proposals)));
     troubles.extend(gates::blocked(model));
     troubles.extend(strangers(model));
     troubles.extend(model.map.ids().filter_map(|id| outliving(model, id)));
@@ -208,6 +210,23 @@ fn troubles(model: &ClusterModel, proposals: &[Proposal]) -> Vec<(Reason, String
     troubles.sort();
     troubles.dedup();
     troubles
+}
+
+/// Where nothing is on volumes, an empty shard takes the place of a lost one as soon as new pods are there: nobody has to do anything.
+fn is_replaced(model: &ClusterModel, proposals: &[Proposal]) -> bool {
+    let heals = |proposal: &Proposal| proposal.kind == Kind::Heal && proposal.step == Stage::AssignSlots;
+    let mut recorded = model.recorded.iter().flat_map(|shard| &shard.nodes);
+    let comes = model.members.iter().any(is_coming) || recorded.any(|node| model.by_name(&node.pod).is_none());
+    !model.target.persistent && (comes || proposals.iter().any(heals))
+}
+
+/// A pod that was never heard, or whose Valkey is about to start without data.
+fn is_coming(member: &Member) -> bool {
+    match &member.pod.valkey {
+        Valkey::Unknown => member.pod.last_answer.is_none() && !member.pod.terminating,
+        Valkey::Waiting(boot) => !boot.has_data,
+        Valkey::Down { .. } | Valkey::Answers(_) => false,
+    }
 }
 
 pub(crate) fn standing_trouble(member: &Member) -> Option<(Reason, String)> {

@@ -2,7 +2,8 @@
 
 use crate::cluster::{Cluster, ago, finding};
 use api::conditions::Reason;
-use planner::nodes::{Answers, Event, FindingKind, Kind, NodeFacts, Orchestration, Stage, Valkey};
+use planner::nodes::{Answers, Event, FindingKind, Kind, NodeFacts, Orchestration, PodObservation, Stage, Valkey};
+use topology::NodeId;
 
 impl Cluster {
     /// Its sidecar is not on the line; the other nodes hear its Valkey as before.
@@ -111,4 +112,38 @@ fn a_view_that_has_to_be_read_again_says_nothing_against_the_cluster() {
     assert_eq!(status, None, "{message}");
     cluster.facts(5, |facts| facts.summary.state_ok = false);
     assert_eq!(finding(&cluster.decide(), FindingKind::ViewsAgree).0, Some(false), "one says that it is not whole");
+}
+
+fn degraded(cluster: &Cluster) -> Option<Reason> {
+    finding(&cluster.decide(), FindingKind::Degraded).1
+}
+
+/// Both pods of a shard were deleted, and others are on their way: an empty shard takes the place of the lost one by itself.
+#[test]
+fn a_cache_that_is_about_to_heal_by_itself_is_not_called_lost() {
+    let cache = |change: fn(&mut PodObservation)| {
+        let mut cluster = Cluster::whole();
+        cluster.target.persistent = false;
+        for index in [0, 3] {
+            cluster.change(index, |pod| {
+                (pod.uid, pod.connected, pod.view) = ("uid-of-the-next".into(), false, None);
+                change(pod);
+            });
+        }
+        for index in [1, 2, 4, 5] {
+            cluster.lines(index, |line| {
+                line.failing = ["0", "3"].iter().any(|dead| line.node_id.as_str().starts_with(dead))
+            });
+        }
+        cluster
+    };
+    let starting = cache(|pod| pod.valkey = Valkey::Unknown);
+    assert_ne!(degraded(&starting), Some(Reason::ShardLost), "the new pods are on their way");
+    let fresh = cache(|pod| {
+        let facts = NodeFacts::fresh(NodeId::new(format!("{}{}", pod.name.as_str().len(), "f".repeat(39))));
+        (pod.connected, pod.valkey) = (true, Valkey::Answers(facts));
+    });
+    assert_ne!(degraded(&fresh), Some(Reason::ShardLost), "they are given its slots in a moment");
+    let ended = cache(|pod| (pod.connected, pod.valkey) = (true, Valkey::Down { since: ago(60), node_id: None }));
+    assert_eq!(degraded(&ended), Some(Reason::ShardLost), "nothing comes of these");
 }
