@@ -3,6 +3,7 @@
 use crate::observation::Observation;
 use crate::pod_facts::PodFacts;
 use crate::report::Trouble;
+use crate::sidecars::SidecarState;
 use api::conditions::Reason;
 use api::names::annotation::RESTART_INPUTS;
 use manifests::ValidatedCluster;
@@ -34,17 +35,19 @@ pub fn loaded(observation: &Observation) -> Option<Vec<LoadedModule>> {
     Some(found.into_values().collect())
 }
 
-/// Valkey does not start without its modules, unless its sidecar is too old to know of them.
+/// Valkey does not start without its modules, unless its sidecar is too old to know of them; but it can be told to unload one.
 pub fn missing(cluster: &ValidatedCluster, observation: &Observation) -> Option<Trouble> {
     let wanted = cluster.spec.modules.len();
     let lacks = |pod: &&PodFacts| {
         is_made_with(pod, cluster) && modules_of(pod, observation).is_some_and(|modules| modules.len() < wanted)
     };
     let pod = living(observation).find(lacks)?;
-    let message = format!(
-        "pod {} runs without a module of spec.modules: its sidecar is too old to know of them; leave spec.sidecarImage out or name a newer one",
-        pod.name
-    );
+    let why = if knows_modules(pod, observation) {
+        "somebody unloaded it; it is loaded again when the pod restarts"
+    } else {
+        "its sidecar is too old to know of them; leave spec.sidecarImage out or name a newer one"
+    };
+    let message = format!("pod {} runs without a module of spec.modules: {why}", pod.name);
     Some(Trouble { reason: Reason::SettingRefused, message })
 }
 
@@ -53,8 +56,15 @@ fn living(observation: &Observation) -> impl Iterator<Item = &PodFacts> {
 }
 
 fn modules_of<'a>(pod: &PodFacts, observation: &'a Observation) -> Option<&'a BTreeMap<String, i64>> {
-    let sidecar = observation.line.sidecars.iter().find(|sidecar| sidecar.pod_uid == pod.uid && sidecar.connected)?;
-    sidecar.modules.as_ref()
+    sidecar(pod, observation)?.modules.as_ref()
+}
+
+fn knows_modules(pod: &PodFacts, observation: &Observation) -> bool {
+    sidecar(pod, observation).is_some_and(|sidecar| sidecar.knows_modules)
+}
+
+fn sidecar<'a>(pod: &PodFacts, observation: &'a Observation) -> Option<&'a SidecarState> {
+    observation.line.sidecars.iter().find(|sidecar| sidecar.pod_uid == pod.uid && sidecar.connected)
 }
 
 /// Whether it was made from the present list.

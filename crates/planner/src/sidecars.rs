@@ -29,6 +29,8 @@ pub struct SidecarState {
     pub refused: Vec<String>,
     /// The modules of its Valkey with their versions, as far as that answers.
     pub modules: Option<BTreeMap<String, i64>>,
+    /// It is new enough to tell modules, and so to have them loaded.
+    pub knows_modules: bool,
     /// Parameters that it does not know, each with why it is not in effect; empty when it is.
     pub tried: BTreeMap<String, String>,
 }

@@ -238,8 +238,9 @@ fn the_modules_of_all_nodes_are_listed_and_stay_while_nobody_can_tell() {
 #[test]
 fn a_node_without_the_modules_its_pod_was_made_with_is_named() {
     let spec = json!({ "modules": [{ "path": "/m/a.so" }] });
-    let said = |loaded: &[(&str, i64)], annotated: bool| {
+    let said = |loaded: &[(&str, i64)], annotated: bool, knows: bool| {
         let mut observation = with_modules(&[(0, loaded)]);
+        observation.line.sidecars[0].knows_modules = knows;
         let made_with = validated(&spec, &observation).restart_inputs;
         if annotated {
             observation.pods[0].annotations = manifests::restart::annotations(&made_with).into();
@@ -247,7 +248,13 @@ fn a_node_without_the_modules_its_pod_was_made_with_is_named() {
         let report = plan(Ok(&validated(&spec, &observation)), &observation, at(NOW)).report;
         report.troubles.into_iter().map(|trouble| trouble.message).find(|message| message.contains("spec.modules"))
     };
-    assert!(said(&[], true).is_some_and(|message| message.contains("pod poc-0") && message.contains("sidecarImage")));
-    assert_eq!(said(&[("a", 1)], true), None);
-    assert_eq!(said(&[], false), None, "it was made before there were any, and waits for its restart");
+    let old = said(&[], true, false);
+    assert!(old.is_some_and(|message| message.contains("pod poc-0") && message.contains("sidecarImage")));
+    let unloaded = said(&[], true, true);
+    assert!(
+        unloaded
+            .is_some_and(|message| message.ends_with("somebody unloaded it; it is loaded again when the pod restarts"))
+    );
+    assert_eq!(said(&[("a", 1)], true, true), None);
+    assert_eq!(said(&[], false, true), None, "it was made before there were any, and waits for its restart");
 }

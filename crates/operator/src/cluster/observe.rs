@@ -5,7 +5,7 @@ use super::ClusterKind;
 use crate::line::SidecarFacts;
 use crate::runtime::{Known, ObjectId, Scope, Snapshot};
 use crate::shortened::shortened;
-use api::cluster::{ValkeyCluster, ValkeyClusterStatus};
+use api::cluster::{LISTED_MODULES, ValkeyCluster, ValkeyClusterStatus};
 use api::{names, parameters};
 use futures::future::join_all;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -15,8 +15,6 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Modules that are listened to of one node; Valkeys have a handful.
-const MODULES: usize = 32;
 /// The definition takes no more parameters; a tenant's sidecar may name any number.
 const MOST_TRIED: usize = 100;
 
@@ -96,6 +94,7 @@ fn sidecar_state(facts: &SidecarFacts) -> SidecarState {
         certificate_expires: Some(facts.certificate.not_after),
         refused: refused.map(|refused| shortened(format_args!("{refused}"))).collect(),
         modules: modules(facts),
+        knows_modules: facts.beat.node.as_ref().is_some_and(|node| node.modules.is_some()),
         tried: tried.map(|tried| (tried.name.clone(), shortened(format_args!("{}", tried.refusal)))).collect(),
     }
 }
@@ -103,7 +102,7 @@ fn sidecar_state(facts: &SidecarFacts) -> SidecarState {
 /// None while its Valkey does not answer. A sidecar that is too old to tell them is too old to have them loaded.
 fn modules(facts: &SidecarFacts) -> Option<BTreeMap<String, i64>> {
     let node = facts.beat.node.as_ref().filter(|node| !node.run_id.is_empty())?;
-    let told = node.modules.iter().flat_map(|list| &list.modules).take(MODULES);
+    let told = node.modules.iter().flat_map(|list| &list.modules).take(LISTED_MODULES);
     Some(told.map(|module| (shortened(format_args!("{}", module.name)), module.version)).collect())
 }
 
