@@ -25,6 +25,7 @@ mod pod_labels;
 mod pod_status;
 mod pods;
 mod references;
+mod remedies;
 mod report;
 mod returning;
 pub mod safety;

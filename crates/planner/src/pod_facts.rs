@@ -1,7 +1,7 @@
 //! What matters about a pod, taken from the pod as the API server shows it. Pure; the cache keeps these instead of whole pods.
 
 use crate::last_words;
-use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod, PodStatus};
+use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod, PodCondition, PodSpec, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::collections::BTreeMap;
 
@@ -23,8 +23,10 @@ pub struct PodFacts {
     pub ready: bool,
     /// Seconds since the epoch.
     pub created: i64,
-    /// Why the scheduler finds no node.
-    pub unschedulable: Option<String>,
+    /// Why the scheduler finds no node, and since when (seconds since the epoch).
+    pub unschedulable: Option<(String, i64)>,
+    /// Nobody gave it a group for its volumes.
+    pub without_group: bool,
     pub containers: Vec<ContainerFacts>,
     /// As the pod asks for it.
     pub sidecar_image: Option<String>,
@@ -59,9 +61,10 @@ impl PodFacts {
             node: pod.spec.as_ref().and_then(|spec| spec.node_name.clone()),
             terminating: metadata.deletion_timestamp.is_some(),
             running: status.phase.as_deref() == Some("Running"),
-            ready: condition(&status, "Ready").is_some_and(|(status, _)| status == "True"),
+            ready: condition(&status, "Ready").is_some_and(|condition| condition.status == "True"),
             created: metadata.creation_timestamp.as_ref().map_or(0, |time| time.0.as_second()),
             unschedulable: unschedulable(&status),
+            without_group: pod.spec.as_ref().is_some_and(without_group),
             containers: containers(&status),
             sidecar_image: sidecar_image(pod),
         }
@@ -78,13 +81,18 @@ fn controller(metadata: &ObjectMeta) -> Option<String> {
     owners.find(|owner| owner.controller == Some(true) && owner.kind == "StatefulSet").map(|owner| owner.uid.clone())
 }
 
-fn condition<'a>(status: &'a PodStatus, type_: &str) -> Option<(&'a str, &'a str)> {
-    let condition = status.conditions.iter().flatten().find(|condition| condition.type_ == type_)?;
-    Some((&condition.status, condition.message.as_deref().unwrap_or_default()))
+fn without_group(spec: &PodSpec) -> bool {
+    spec.security_context.as_ref().is_none_or(|context| context.fs_group.is_none())
 }
 
-fn unschedulable(status: &PodStatus) -> Option<String> {
-    condition(status, "PodScheduled").filter(|(status, _)| *status == "False").map(|(_, message)| message.to_owned())
+fn condition<'a>(status: &'a PodStatus, type_: &str) -> Option<&'a PodCondition> {
+    status.conditions.iter().flatten().find(|condition| condition.type_ == type_)
+}
+
+fn unschedulable(status: &PodStatus) -> Option<(String, i64)> {
+    let condition = condition(status, "PodScheduled").filter(|condition| condition.status == "False")?;
+    let since = condition.last_transition_time.as_ref().map_or(0, |time| time.0.as_second());
+    Some((condition.message.clone().unwrap_or_default(), since))
 }
 
 fn containers(status: &PodStatus) -> Vec<ContainerFacts> {

@@ -4,13 +4,20 @@
 use crate::claim_facts::ClaimFacts;
 use crate::observation::{CreationFailure, Observation};
 use crate::pod_facts::{ContainerFacts, PodFacts};
+use crate::remedies;
 use crate::report::Trouble;
 use api::conditions::Reason;
-use api::names::container;
+use api::names::{container, label};
 use k8s_openapi::jiff::Timestamp;
 
-/// A claim that has no volume after this many seconds is worth telling.
-const VOLUME_PATIENCE: i64 = 3;
+/// A claim that has no volume after this many seconds is worth telling: many provisioners take some.
+const VOLUME_PATIENCE: i64 = 15;
+/// Seconds in which the scheduler may find a node after all: it tries again when the first try came too early.
+const SCHEDULING_PATIENCE: i64 = 3;
+/// Two who write the same object at once: whoever is late tries again by himself, and this many seconds are enough.
+const RACE: (&str, i64) = ("the object has been modified", 30);
+/// A pod that runs is ready long before so many seconds when its containers can work with each other.
+const IDS_PATIENCE: i64 = 60;
 /// What the kubelet says while an image does not come.
 const PULL_FAILURES: [&str; 5] =
     ["ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable"];
@@ -50,15 +57,36 @@ fn merge(reason: Reason, found: &[(Reason, String)]) -> Trouble {
 
 fn pod_trouble(pod: &PodFacts, observation: &Observation, now: Timestamp) -> Option<(Reason, String)> {
     let claim = observation.claims.iter().find(|claim| !pod.running && !claim.bound && claim.belongs_to(&pod.name));
+    let age = |since: i64| now.as_second() - since;
     let container = || pod.containers.iter().find_map(|container| container_trouble(pod, container, now));
-    let unschedulable = || pod.unschedulable.as_deref().map(|message| scheduling_trouble(pod, message));
-    match claim {
-        Some(claim) if claim.failure.is_some() => claim_trouble(pod, claim),
+    let lasting = pod.unschedulable.as_ref().filter(|(message, since)| age(*since) >= patience(message));
+    let unschedulable = || lasting.map(|(message, _)| scheduling_trouble(pod, message));
+    let said = |claim: &ClaimFacts| {
+        claim.failure.as_deref().is_some_and(|text| !is_race(text) || age(claim.created) >= RACE.1)
+    };
+    let (reason, message) = match claim {
+        Some(claim) if said(claim) => claim_trouble(pod, claim),
         // A pod cannot be scheduled without its volume; the real cause is told a moment later.
-        Some(claim) if now.as_second() - claim.created < VOLUME_PATIENCE => None,
+        Some(claim) if age(claim.created) < VOLUME_PATIENCE => None,
         Some(claim) => unschedulable().or_else(|| Some(overdue_trouble(pod, claim))),
-        None => unschedulable().or_else(container),
-    }
+        None => unschedulable().or_else(container).or_else(|| without_ids(pod, age(pod.created))),
+    }?;
+    Some((reason, format!("{message}{}", remedies::of(pod, reason, observation))))
+}
+
+/// Where nobody gave the pod ids, its containers may run as different users, who keep each other from the files that they share.
+fn without_ids(pod: &PodFacts, age: i64) -> Option<(Reason, String)> {
+    let served = pod.ready || pod.labels.contains_key(label::ROLE);
+    let text = || format!("pod {} does not become ready", pod.name);
+    (pod.without_group && !served && age >= IDS_PATIENCE).then(|| (Reason::PodFailing, text()))
+}
+
+fn patience(message: &str) -> i64 {
+    if is_race(message) { RACE.1 } else { SCHEDULING_PATIENCE }
+}
+
+fn is_race(message: &str) -> bool {
+    message.contains(RACE.0)
 }
 
 fn scheduling_trouble(pod: &PodFacts, message: &str) -> (Reason, String) {

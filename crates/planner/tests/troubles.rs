@@ -251,3 +251,125 @@ fn a_lasting_trouble_is_one_event_and_its_end_another() {
 fn bad_pod(reason: &str, message: &str, ordinal: u32) -> Value {
     pod(ordinal, container("valkey", json!({ "waiting": { "reason": reason, "message": message } }), json!({})))
 }
+
+fn pending(message: &str, since: &str) -> Value {
+    json!({ "phase": "Pending", "conditions": [
+        { "type": "PodScheduled", "status": "False", "message": message, "lastTransitionTime": since }] })
+}
+
+const RACE: &str = "running PreBind plugin: Operation cannot be fulfilled on persistentvolumeclaims \"data-poc-0\": the object has been \
+                    modified; please apply your changes to the latest version and try again";
+
+#[test]
+fn a_pod_that_the_scheduler_tries_again_in_a_moment_is_in_no_trouble() {
+    let of = |message: &str, since: &str| degraded(&observation(vec![pod(0, pending(message, since))]));
+    assert_eq!(of("0/3 nodes", "2027-01-15T07:59:59Z").0, "False");
+    assert_eq!(of("0/3 nodes", "2027-01-15T07:59:56Z").1, "PodUnschedulable");
+    assert_eq!(of(RACE, "2027-01-15T07:59:45Z").0, "False", "it came too late with a write and tries again");
+    assert_eq!(of(RACE, "2027-01-15T07:59:00Z").1, "PodUnschedulable", "by now somebody should look");
+}
+
+#[test]
+fn a_volume_that_takes_its_time_is_no_trouble_and_one_that_cannot_come_is() {
+    let of = |created: &str, failure: Option<&str>| {
+        let mut seen = observation(vec![pod(0, json!({ "phase": "Pending" }))]);
+        seen.claims = vec![ClaimFacts { failure: failure.map(str::to_owned), ..claim("slow", created) }];
+        degraded(&seen)
+    };
+    let (young, old) = ("2027-01-15T07:59:50Z", "2027-01-15T07:59:00Z");
+    assert_eq!(of(young, None).0, "False", "ten seconds are nothing");
+    assert_eq!(of(young, Some(RACE)).0, "False");
+    assert_eq!(of(young, Some("no space left")).1, "VolumePending");
+    assert_eq!((of(old, None).1.as_str(), of(old, Some(RACE)).1.as_str()), ("VolumePending", "VolumePending"));
+}
+
+/// With the inputs of the template that the StatefulSet has now, and those of the pod.
+fn behind(pods: &str, template: &str) -> Observation {
+    let crash = json!({ "terminated": { "exitCode": 1, "reason": "Error" } });
+    let waiting = json!({ "waiting": { "reason": "CrashLoopBackOff" } });
+    let mut seen = observation(vec![pod(1, container("valkey", waiting, crash))]);
+    let key = ChildKey::new(ChildKind::StatefulSet, "poc");
+    if let Some(Observed::Object(set)) = seen.children.get_mut(&key) {
+        set["spec"]["template"] = json!({ "metadata": { "annotations": { "valkey.io/restart-inputs": template } } });
+    }
+    seen.pods[0].annotations.insert("valkey.io/restart-inputs".to_owned(), pods.to_owned());
+    seen
+}
+
+#[test]
+fn a_pod_that_a_corrected_spec_cannot_help_is_to_be_deleted_unless_its_data_would_go_with_it() {
+    let (with, without) = (r#"{"modules":"a"}"#, "{}");
+    let mut seen = behind(with, without);
+    let told = degraded(&seen).2;
+    assert!(
+        told.ends_with("; the pod was made before a change of modules: kubectl delete pod poc-1 makes it anew"),
+        "{told}"
+    );
+    assert!(degraded(&behind(with, with)).2.ends_with("exit code 1 (Error)"), "it is as the spec has it");
+    seen.pods[0].labels.insert("valkey.io/role".to_owned(), "primary".to_owned());
+    let told = degraded(&seen).2;
+    assert!(told.ends_with("its data is on no volume and ends with it") && !told.contains("kubectl"), "{told}");
+    let metadata = json!({ "metadata": { "name": "data-poc-1" }, "status": { "phase": "Bound" } });
+    seen.claims = vec![ClaimFacts::of(&serde_json::from_value(metadata).unwrap())];
+    assert!(degraded(&seen).2.contains("kubectl delete pod poc-1"), "its volume stays");
+}
+
+#[test]
+fn a_crash_of_a_pod_without_ids_names_the_field_that_leaves_them_to_the_platform() {
+    let crash = json!({ "terminated": { "exitCode": 1, "reason": "Error" } });
+    let of = |context: Value| {
+        let mut value =
+            pod(0, container("valkey", json!({ "waiting": { "reason": "CrashLoopBackOff" } }), crash.clone()));
+        value["spec"] = json!({ "containers": [], "securityContext": context });
+        degraded(&observation(vec![value])).2
+    };
+    let told = of(json!({ "runAsNonRoot": true }));
+    assert!(
+        told.contains("exit code 1 (Error); spec.securityContext is empty, and the platform gave the pod no fsGroup"),
+        "{told}"
+    );
+    assert!(told.ends_with(
+        "take spec.securityContext out or write ids into it, which is possible until the cluster is formed"
+    ));
+    assert!(of(json!({ "fsGroup": 1_000_650_000 })).ends_with("exit code 1 (Error)"));
+}
+
+/// What an empty context meant before it meant the platform's choice is known of a cluster also while its StatefulSet is away.
+#[test]
+fn a_formed_cluster_without_a_stateful_set_keeps_its_ids() {
+    let ids = |status: Value| {
+        let mut cluster = cluster();
+        cluster.spec.security_context = Some(Default::default());
+        cluster.status = Some(serde_json::from_value(status).unwrap());
+        let settings = OperatorSettings { sidecar_image: "sidecar:1".to_owned(), line: None };
+        let seen = Observation { children: [].into(), ..observation(Vec::new()) };
+        validate(&cluster, &settings, &seen).unwrap().spec.security_context.fs_group
+    };
+    let shards = json!([{ "id": "shard-0", "slots": "0-5461", "nodes": [] }]);
+    assert_eq!(ids(json!({ "shards": shards })), Some(999));
+    assert_eq!(ids(json!({ "shards": shards, "platformIds": true })), None);
+    assert_eq!(ids(json!({})), None, "it was never formed");
+}
+
+/// Its containers run as different users, and no container says what is wrong.
+#[test]
+fn a_pod_without_ids_that_does_not_become_ready_is_named_until_it_served_once() {
+    let of = |created: &str, labels: Value, context: Value| {
+        let mut value = pod(0, json!({ "phase": "Running" }));
+        value["metadata"]["creationTimestamp"] = json!(created);
+        value["metadata"]["labels"] = labels;
+        value["spec"] = json!({ "containers": [], "securityContext": context });
+        degraded(&observation(vec![value]))
+    };
+    let (young, old) = ("2027-01-15T07:59:30Z", "2027-01-15T07:58:00Z");
+    let (status, reason, told) = of(old, json!({}), json!({}));
+    assert_eq!((status.as_str(), reason.as_str()), ("True", "PodFailing"));
+    assert!(told.starts_with("pod poc-0 does not become ready; spec.securityContext is empty"), "{told}");
+    assert_eq!(of(young, json!({}), json!({})).0, "False");
+    assert_eq!(of(old, json!({}), json!({ "fsGroup": 999 })).0, "False");
+    assert_eq!(
+        of(old, json!({ "valkey.io/role": "replica" }), json!({})).0,
+        "False",
+        "it can work, and loads its data"
+    );
+}
