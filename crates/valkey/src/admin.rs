@@ -137,7 +137,7 @@ impl Connection {
         size.parse().map_err(|_| CallError::Unexpected { command: "DBSIZE" })
     }
 
-    async fn acknowledged(&mut self, command: &'static str, arguments: &[&str]) -> Result<(), CallError> {
+    pub(crate) async fn acknowledged(&mut self, command: &'static str, arguments: &[&str]) -> Result<(), CallError> {
         let words: Vec<&str> = command.split(' ').chain(arguments.iter().copied()).collect();
         self.call(&words).await.and_then(|reply| expect_ok(reply, command))
     }

@@ -84,10 +84,23 @@ impl Connection {
     }
 
     /// Sends one command and returns its reply; an error reply is `CallError::Refused`.
-    pub async fn call(&mut self, arguments: &[&str]) -> Result<Reply, CallError> {
-        let exchange = exchange(&self.address, &mut self.stream, &mut self.buffer, arguments);
+    pub async fn call(&mut self, arguments: &[impl AsRef<[u8]>]) -> Result<Reply, CallError> {
+        match self.exchange(&reply::encode(arguments), 1).await?.pop() {
+            Some(Reply::Error(refusal)) => Err(CallError::Refused(refusal)),
+            Some(reply) => Ok(reply),
+            None => Err(CallError::Closed { address: self.address.clone() }),
+        }
+    }
+
+    /// Sends all commands at once. There is a reply for each, in their order; error replies are among them.
+    pub async fn pipeline(&mut self, commands: &[Vec<impl AsRef<[u8]>>]) -> Result<Vec<Reply>, CallError> {
+        let bytes: Vec<u8> = commands.iter().flat_map(|command| reply::encode(command)).collect();
+        self.exchange(&bytes, commands.len()).await
+    }
+
+    async fn exchange(&mut self, request: &[u8], replies: usize) -> Result<Vec<Reply>, CallError> {
+        let exchange = exchange(&self.address, &mut self.stream, &mut self.buffer, request, replies);
         match timeout_at(self.until, exchange).await {
-            Ok(Ok(Reply::Error(refusal))) => Err(CallError::Refused(refusal)),
             Ok(result) => result,
             Err(_) => Err(CallError::AnswerDeadline { address: self.address.clone(), deadline: self.deadline }),
         }
@@ -111,17 +124,20 @@ async fn exchange(
     address: &str,
     stream: &mut Box<dyn Stream>,
     buffer: &mut Vec<u8>,
-    arguments: &[&str],
-) -> Result<Reply, CallError> {
+    request: &[u8],
+    expected: usize,
+) -> Result<Vec<Reply>, CallError> {
+    let mut replies = Vec::with_capacity(expected);
     let broken = |source| CallError::Broken { address: address.to_owned(), source };
     // A server at its client limit answers and closes before it reads: what it said matters more than our failed write.
-    let written = stream.write_all(&reply::encode(arguments)).await;
-    loop {
+    let written = stream.write_all(request).await;
+    while replies.len() < expected {
         let parsed =
             reply::parse(buffer).map_err(|source| CallError::Protocol { address: address.to_owned(), source })?;
         if let Some((reply, used)) = parsed {
             buffer.drain(..used);
-            return Ok(reply);
+            replies.push(reply);
+            continue;
         }
         if buffer.len() > MAXIMUM_BYTES {
             let source = ProtocolError::TooLarge(i64::try_from(buffer.len()).unwrap_or(i64::MAX));
@@ -132,4 +148,5 @@ async fn exchange(
             return Err(CallError::Closed { address: address.to_owned() });
         }
     }
+    Ok(replies)
 }

@@ -12,6 +12,7 @@ pub mod connection;
 pub mod info;
 pub mod refusal;
 pub mod reply;
+pub mod slots;
 #[cfg(feature = "testing")]
 pub mod testing;
 
@@ -21,3 +22,4 @@ pub use connection::{CallError, Connection};
 pub use info::Info;
 pub use refusal::{Refusal, RefusalKind};
 pub use reply::{ProtocolError, Reply};
+pub use slots::{Migration, SlotMigration, SlotOwner};

@@ -151,6 +151,28 @@ impl Reply {
         }
     }
 
+    /// The bytes of a bulk string, as keys are; nothing for everything else.
+    pub fn into_bytes(self) -> Option<Vec<u8>> {
+        match self {
+            Reply::Bulk(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+
+    pub fn into_items(self) -> Option<Vec<Reply>> {
+        match self {
+            Reply::Array(items) => Some(items),
+            _ => None,
+        }
+    }
+
+    pub fn number(&self) -> Option<u64> {
+        match self {
+            Reply::Integer(number) => u64::try_from(*number).ok(),
+            _ => None,
+        }
+    }
+
     /// The pairs of a RESP3 map, or of RESP2's flat array of alternating names and values.
     pub fn into_pairs(self) -> Option<Vec<(String, String)>> {
         match self {
@@ -165,11 +187,12 @@ impl Reply {
 }
 
 /// A command as the array of bulk strings the server reads.
-pub fn encode(arguments: &[&str]) -> Vec<u8> {
+pub fn encode(arguments: &[impl AsRef<[u8]>]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", arguments.len()).into_bytes();
     for argument in arguments {
+        let argument = argument.as_ref();
         bytes.extend_from_slice(format!("${}\r\n", argument.len()).as_bytes());
-        bytes.extend_from_slice(argument.as_bytes());
+        bytes.extend_from_slice(argument);
         bytes.extend_from_slice(b"\r\n");
     }
     bytes

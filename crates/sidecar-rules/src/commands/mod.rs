@@ -5,6 +5,7 @@ pub mod add_slots;
 pub mod failover;
 pub mod forget;
 pub mod meet;
+pub mod migrate_slots;
 mod presence;
 pub mod replicate;
 pub mod set_config_epoch;

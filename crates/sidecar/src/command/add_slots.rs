@@ -25,7 +25,7 @@ pub async fn run(execution: &mut Execution<'_>, wanted: &contract::AddSlots) -> 
     Ok(true)
 }
 
-fn slots(ranges: &[contract::SlotRange]) -> Result<SlotSet, Stop> {
+pub fn slots(ranges: &[contract::SlotRange]) -> Result<SlotSet, Stop> {
     let range = |range: &contract::SlotRange| {
         let whole = range.first <= range.last && range.last < u32::from(SLOTS);
         whole.then_some(SlotRange::new(range.first.try_into().ok()?, range.last.try_into().ok()?))

@@ -8,7 +8,7 @@ use crate::{
         server_state::{self, ServerState},
     },
 };
-use link::contract::{Done, Failed, FullView, NodeState, Refused, RefusedReason, answer::Outcome};
+use link::contract::{Done, Failed, FullView, NodeState, Refused, RefusedReason, SlotsMoved, answer::Outcome};
 use sidecar_rules::commands::Objection;
 use std::{future::Future, time::Duration};
 use tokio::time::{Instant, sleep};
@@ -62,23 +62,39 @@ impl Stop {
 pub struct Execution<'a> {
     pub context: &'a Context,
     pub until: Instant,
+    /// When half of the time is over.
+    half: Instant,
+    pub moved: Option<SlotsMoved>,
     found: String,
     did: Vec<String>,
 }
 
 impl<'a> Execution<'a> {
     pub fn new(context: &'a Context, deadline: Duration) -> Self {
-        let until = Instant::now() + deadline.saturating_sub(RESERVE).max(deadline / 2);
-        Self { context, until, found: String::new(), did: Vec::new() }
+        let now = Instant::now();
+        let (until, half) = (now + deadline.saturating_sub(RESERVE).max(deadline / 2), now + deadline / 2);
+        Self { context, until, half, moved: None, found: String::new(), did: Vec::new() }
     }
 
     pub fn left(&self) -> Duration {
         self.until.saturating_duration_since(Instant::now())
     }
 
+    /// Whether something long may still be begun.
+    pub fn has_time_for_more(&self) -> bool {
+        Instant::now() < self.half
+    }
+
     pub async fn connect(&self) -> Result<Connection, Stop> {
         let address = Address::Unix(self.context.socket.clone());
         Ok(Connection::open(&address, ONE_CONNECTION.min(self.left())).await?)
+    }
+
+    /// For calls that the server takes its time for.
+    pub async fn connect_until_the_end(&self) -> Result<Connection, Stop> {
+        let mut connection = self.connect().await?;
+        connection.renew(self.left());
+        Ok(connection)
     }
 
     /// What a command observes first is what it found.
@@ -100,6 +116,11 @@ impl<'a> Execution<'a> {
 
     pub fn did(&mut self, text: impl Into<String>) {
         self.did.push(text.into());
+    }
+
+    pub fn moved(&mut self, slots: u32, keys: u64) {
+        let before = self.moved.unwrap_or_default();
+        self.moved = Some(SlotsMoved { slots: before.slots + slots, keys: before.keys + keys });
     }
 
     /// Polls until it is so; `what` ends the sentence "it did not come to this in time: ".
@@ -128,7 +149,7 @@ impl<'a> Execution<'a> {
         let time_is_over = self.left().is_zero();
         let (found, did) = (self.found, self.did.join("; "));
         match result {
-            Ok(changed) => Outcome::Done(Done { changed, found, did, node, view, moved: None }),
+            Ok(changed) => Outcome::Done(Done { changed, found, did, node, view, moved: self.moved }),
             Err(Stop::Refused { reason, detail }) => {
                 Outcome::Refused(Refused { reason: reason.into(), detail, highest_epoch: 0 })
             }

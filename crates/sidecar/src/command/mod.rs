@@ -9,6 +9,7 @@ mod failover;
 mod forget;
 mod full_view;
 mod meet;
+mod migrate_slots;
 mod neighbour;
 mod open_gate;
 #[cfg(test)]
@@ -56,9 +57,8 @@ async fn carry_out(execution: &mut Execution<'_>, action: &Action, view: &mut Op
         Action::ReloadCertificates(_) => {
             Err(Stop::unknown("certificates of Valkey's ports are not reloaded by command yet"))
         }
-        Action::MigrateSlots(_) | Action::CancelMigration(_) => {
-            Err(Stop::unknown("slots are not moved by command yet"))
-        }
+        Action::MigrateSlots(ordered) => migrate_slots::run(execution, ordered).await,
+        Action::CancelMigration(_) => migrate_slots::cancel(execution).await,
         Action::Leave(_) => Err(Stop::unknown("no node leaves by command yet")),
     }
 }

@@ -8,7 +8,7 @@ use topology::{ClusterNode, ClusterNodes};
 use valkey::{Address, CallError, Connection};
 
 /// A node on a healthy network answers within a few milliseconds; one whose process is gone refuses at once.
-const PATIENCE: Duration = Duration::from_millis(400);
+pub const PATIENCE: Duration = Duration::from_millis(400);
 
 /// What the node at this address sees; `None` when it gives no answer in time.
 pub async fn view_of(address: SocketAddr, patience: Duration) -> Option<ClusterNodes> {

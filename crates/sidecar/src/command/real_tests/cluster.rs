@@ -7,8 +7,8 @@ use crate::{
 use link::{
     client::Order,
     contract::{
-        AddSlots, Done, Failover, FailoverMode, Forget, FullView, Meet, NodeAddress, Position, ReadView, Refused,
-        RefusedReason, Replicate, SlotRange, answer::Outcome, command::Action,
+        AddSlots, Done, Failover, FailoverMode, Forget, FullView, Meet, MigrateSlots, NodeAddress, Position, ReadView,
+        Refused, RefusedReason, Replicate, SlotRange, answer::Outcome, command::Action,
     },
 };
 use std::time::{Duration, Instant};
@@ -37,7 +37,11 @@ pub struct Node {
 
 impl Node {
     pub fn start(version: ServerVersion) -> Self {
-        let server = TestServer::start(version, &PARAMETERS).unwrap();
+        Self::start_with(version, &[])
+    }
+
+    pub fn start_with(version: ServerVersion, parameters: &[&str]) -> Self {
+        let server = TestServer::start(version, &[&PARAMETERS, parameters].concat()).unwrap();
         let context = Context { socket: server.socket.clone(), shared: Shared::default() };
         Self { server, context }
     }
@@ -82,29 +86,33 @@ impl Node {
 
 /// Three primaries and, at n+3, the replica of each.
 pub async fn formed(version: ServerVersion) -> Vec<Node> {
-    let nodes: Vec<Node> = (0..6).map(|_| Node::start(version)).collect();
+    formed_of((0..6).map(|_| Node::start(version)).collect()).await
+}
+
+/// The first three become primaries; three more their replicas.
+pub async fn formed_of(nodes: Vec<Node>) -> Vec<Node> {
     nodes[0].done(meet(&nodes)).await;
     for (node, slots) in nodes.iter().zip(SLOTS) {
         node.done(add_slots(slots)).await;
     }
-    for (replica, primary) in [(3, 0), (4, 1), (5, 2)] {
-        let (id, replica) = (nodes[primary].id().await, &nodes[replica]);
+    for (primary, replica) in nodes.iter().skip(3).enumerate() {
+        let id = nodes[primary].id().await;
         eventually("the replica can follow", async || matches!(replica.run(replicate(&id)).await, Outcome::Done(_)))
             .await;
     }
     for node in &nodes {
-        eventually("the cluster is up and linked in every view", async || settled(node).await).await;
+        eventually("the cluster is up and linked in every view", async || settled(node, nodes.len() - 3).await).await;
     }
     nodes
 }
 
-async fn settled(node: &Node) -> bool {
+async fn settled(node: &Node, copies: usize) -> bool {
     let view = node.view().await;
     let mut connection = node.server.connect().await.unwrap();
     let info = connection.info(&["replication"]).await.unwrap();
     let linked = !info.is_replica() || info.text("master_link_status") == Some("up");
     let replicas = view.nodes.iter().filter(|node| !node.primary_node_id.is_empty()).count();
-    view.summary.is_some_and(|summary| summary.state_ok) && linked && replicas == 3
+    view.summary.is_some_and(|summary| summary.state_ok) && linked && replicas == copies
 }
 
 pub async fn eventually(what: &str, mut reached: impl AsyncFnMut() -> bool) {
@@ -126,6 +134,11 @@ pub fn at(port: u16) -> NodeAddress {
 
 pub fn add_slots((first, last): (u32, u32)) -> Action {
     Action::AddSlots(AddSlots { ranges: vec![SlotRange { first, last }] })
+}
+
+pub fn migrate((first, last): (u32, u32), target: &str, keys_at_most: u32) -> Action {
+    let (ranges, target_node_id) = (vec![SlotRange { first, last }], target.to_owned());
+    Action::MigrateSlots(MigrateSlots { ranges, target_node_id, keys_at_most })
 }
 
 pub fn replicate(id: &str) -> Action {

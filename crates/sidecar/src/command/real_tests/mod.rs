@@ -4,4 +4,8 @@ mod cluster;
 mod failing_over;
 mod forming;
 mod gate;
+mod keys;
+mod migrating;
+mod migrating_interrupted;
+mod open_slots;
 mod refusing;
