@@ -131,6 +131,11 @@ impl Connection {
         self.acknowledged("CLUSTER FORGET", &[node.as_str()]).await
     }
 
+    /// It becomes a new node that knows nobody. A replica loses its keys; of a primary with keys Valkey refuses it.
+    pub async fn cluster_reset_hard(&mut self) -> Result<(), CallError> {
+        self.acknowledged("CLUSTER RESET", &["HARD"]).await
+    }
+
     /// Number of keys in the selected database.
     pub async fn database_size(&mut self) -> Result<u64, CallError> {
         let size = self.call(&["DBSIZE"]).await?.into_text();

@@ -4,6 +4,7 @@
 pub mod add_slots;
 pub mod failover;
 pub mod forget;
+pub mod leave;
 pub mod meet;
 pub mod migrate_slots;
 mod presence;

@@ -1,6 +1,6 @@
 //! What the data folder tells the guard. IO.
 
-use super::{machine, nodes_conf, replicas_file, stop_note::StopNote};
+use super::{leave_note::LeaveNote, machine, nodes_conf, replicas_file, stop_note::StopNote};
 use crate::configuration::{
     data_folder::{self, DataFolder},
     record::Record,
@@ -27,6 +27,8 @@ pub struct DiskFacts {
     pub clean_stop: bool,
     /// There is a note of the last stop, whatever it says.
     pub has_note: bool,
+    /// It left its cluster, and this is what it had before.
+    pub leftovers: bool,
 }
 
 impl DiskFacts {
@@ -41,7 +43,8 @@ impl DiskFacts {
         };
         let asked = past.node().and_then(|node| stopped(data_dir, &node.id));
         let clean_stop = stopped_in_order(asked, data, complete_until);
-        Self { past, data, complete_until, last_write, clean_stop, has_note: StopNote::is_there(data_dir) }
+        let (has_note, leftovers) = (StopNote::is_there(data_dir), LeaveNote::is_about_leftovers(data_dir));
+        Self { past, data, complete_until, last_write, clean_stop, has_note, leftovers }
     }
 }
 

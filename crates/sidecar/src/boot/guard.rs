@@ -131,7 +131,11 @@ impl BootGuard {
         if let Err(error) = self.notes.complete().await {
             self.errors.log(&error);
         }
-        let disk = self.disk().await;
+        let mut disk = self.disk().await;
+        if disk.leftovers {
+            self.start_afresh().await;
+            disk = self.disk().await;
+        }
         let mut awaited = Awaited { began, ended, disk, inquiry: None, passed: None, prepared: Prepared::default() };
         while !self.process.alive() {
             self.note(fifo::ensure(&self.paths.fifo));

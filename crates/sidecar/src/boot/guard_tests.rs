@@ -1,4 +1,4 @@
-use super::*;
+use super::{super::leave_note::LeaveNote, *};
 use std::{fs, path::Path, thread};
 use tokio::{task::yield_now, time::timeout};
 
@@ -98,4 +98,23 @@ async fn while_one_starts_its_nodes_file_is_left_alone() {
     awaited.passed = None;
     guard.let_through(Start::AsIs, true, &mut awaited).await;
     assert_ne!(fs::read_to_string(&file).unwrap(), nodes);
+}
+
+#[tokio::test]
+async fn what_a_node_had_before_it_left_its_cluster_is_set_aside_before_it_starts() {
+    let folder = tempfile::tempdir().unwrap();
+    let guard = guard(folder.path());
+    fs::write(folder.path().join("nodes.conf"), "new :0@0 myself,master - 0 0 0 connected\n").unwrap();
+    fs::write(folder.path().join("dump.rdb"), "old").unwrap();
+    LeaveNote::write(folder.path(), "old").unwrap();
+    let set_aside = async {
+        while LeaveNote::is_there(folder.path()) {
+            yield_now().await;
+        }
+    };
+    tokio::select! {
+        () = guard.until_alive(None) => panic!("no Valkey runs"),
+        () = set_aside => {}
+    }
+    assert!(!folder.path().join("dump.rdb").exists() && !folder.path().join("nodes.conf").exists());
 }

@@ -17,6 +17,14 @@ pub fn read(data_dir: &Path) -> Vec<SocketAddr> {
     serde_json::from_str(&text).unwrap_or_default()
 }
 
+/// They followed a node that is no more.
+pub fn remove(data_dir: &Path) -> io::Result<()> {
+    match fs::remove_file(data_dir.join(FILE)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// Writes them down whenever they change. A volume that cannot be written is Valkey's trouble before it is this file's, and told there.
 pub async fn keep_attached(data_dir: PathBuf, mut attached: watch::Receiver<Vec<SocketAddr>>) {
     while attached.changed().await.is_ok() {

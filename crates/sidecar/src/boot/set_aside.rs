@@ -1,5 +1,6 @@
 //! A node that is to start afresh: what it had is moved into a folder of its own on the same volume. Nothing is deleted. IO.
 
+use super::leave_note;
 use std::{
     fs, io,
     path::{Path, PathBuf},
@@ -7,7 +8,7 @@ use std::{
 };
 
 /// What makes a node what it is.
-const BELONGINGS: [&str; 3] = ["nodes.conf", "dump.rdb", "appendonlydir"];
+const BELONGINGS: [&str; 4] = ["nodes.conf", "dump.rdb", "appendonlydir", leave_note::FILE];
 
 /// Where it is now; `None` when there was nothing.
 pub fn set_aside(data_dir: &Path) -> io::Result<Option<PathBuf>> {

@@ -8,6 +8,7 @@ mod execution;
 mod failover;
 mod forget;
 mod full_view;
+mod leave;
 mod meet;
 mod migrate_slots;
 mod neighbour;
@@ -28,6 +29,8 @@ use std::path::PathBuf;
 pub struct Context {
     /// Valkey's Unix socket.
     pub socket: PathBuf,
+    /// Where Valkey keeps its files.
+    pub data_dir: PathBuf,
     pub shared: Shared,
 }
 
@@ -59,6 +62,6 @@ async fn carry_out(execution: &mut Execution<'_>, action: &Action, view: &mut Op
         }
         Action::MigrateSlots(ordered) => migrate_slots::run(execution, ordered).await,
         Action::CancelMigration(_) => migrate_slots::cancel(execution).await,
-        Action::Leave(_) => Err(Stop::unknown("no node leaves by command yet")),
+        Action::Leave(_) => leave::run(execution).await,
     }
 }

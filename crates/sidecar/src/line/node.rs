@@ -63,7 +63,9 @@ impl Node for LineNode {
     }
 
     async fn execute(&self, order: Order) -> Outcome {
-        let context = command::Context { socket: self.arguments.pod.socket(), shared: self.shared.clone() };
+        let pod = &self.arguments.pod;
+        let (socket, data_dir) = (pod.socket(), pod.data_dir.clone());
+        let context = command::Context { socket, data_dir, shared: self.shared.clone() };
         command::execute(order, &context).await
     }
 }

@@ -42,7 +42,8 @@ impl Node {
 
     pub fn start_with(version: ServerVersion, parameters: &[&str]) -> Self {
         let server = TestServer::start(version, &[&PARAMETERS, parameters].concat()).unwrap();
-        let context = Context { socket: server.socket.clone(), shared: Shared::default() };
+        let (socket, data_dir) = (server.socket.clone(), server.socket.parent().unwrap().to_owned());
+        let context = Context { socket, data_dir, shared: Shared::default() };
         Self { server, context }
     }
 

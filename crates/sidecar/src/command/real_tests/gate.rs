@@ -35,7 +35,8 @@ impl Waiting {
         let (dir, socket) = (folder.path().display(), at("valkey.sock"));
         let conf = format!("port {port}\nunixsocket {}\ndir {dir}\ncluster-enabled yes\nsave \"\"\n", socket.display());
         fs::write(at("rendered.conf"), conf).unwrap();
-        let context = Context { socket: socket.clone(), shared: Shared::default() };
+        let data_dir = folder.path().to_owned();
+        let context = Context { socket: socket.clone(), data_dir, shared: Shared::default() };
         keep(&context.shared, socket, folder.path().to_owned());
         let shared = context.shared.clone();
         eventually("it is decided", async || shared.lock().boot.is_some()).await;

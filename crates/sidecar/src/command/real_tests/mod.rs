@@ -5,6 +5,7 @@ mod failing_over;
 mod forming;
 mod gate;
 mod keys;
+mod leaving;
 mod migrating;
 mod migrating_interrupted;
 mod open_slots;
