@@ -20,6 +20,8 @@ pub fn check(nodes: &ClusterNodes, node: &ClusterNode, presence: &Presence) -> R
         Some("is the primary of this node")
     } else if !node.slots.is_empty() {
         Some("serves slots")
+    } else if myself.moves.iter().any(|open| open.other == node.id) {
+        Some("may have keys of a slot that is half moved between it and this node")
     } else {
         None
     };
@@ -47,6 +49,15 @@ mod tests {
         let allowed = |id: &str, presence| check(&nodes, nodes.find(&id.into()).unwrap(), presence).is_ok();
         assert_eq!(["me", "p", "o", "x"].map(|id| allowed(id, &Presence::Gone)), [false, false, false, true]);
         assert!(!allowed("x", &Presence::Serves(nodes.clone())));
+    }
+
+    #[test]
+    fn a_node_to_which_a_slot_is_half_moved_is_not_forgotten() {
+        let nodes = ClusterNodes::parse(
+            "me :0@0 myself,master - 0 0 1 connected 1-5 [5->-x]\nx :0@0 master,fail - 0 0 1 connected\n",
+        );
+        let nodes = nodes.unwrap();
+        assert!(check(&nodes, nodes.find(&"x".into()).unwrap(), &Presence::Gone).is_err());
     }
 
     #[test]
