@@ -45,7 +45,8 @@ pub fn bundle_status(
     }
 }
 
-type Finding = (Option<bool>, CertificateReason, String);
+/// Status, reason and message of a condition.
+type Statement = (Option<bool>, CertificateReason, String);
 
 fn bundle_ready(
     view: &ClusterView,
@@ -209,22 +210,22 @@ fn plan_text(plan: &ClusterPlan, waiting: &[String]) -> Option<String> {
     }
 }
 
-fn stated(condition: CertificateCondition, (status, reason, message): Finding) -> CertificateFinding {
+fn stated(condition: CertificateCondition, (status, reason, message): Statement) -> CertificateFinding {
     CertificateFinding { condition, status, reason, message }
 }
 
-fn ended(at: Timestamp) -> Finding {
+fn ended(at: Timestamp) -> Statement {
     (Some(false), CertificateReason::CertificateExpired, format!("it ended at {}", moment(at)))
 }
 
-fn missing<T>(found: &Found<T>) -> Finding {
+fn missing<T>(found: &Found<T>) -> Statement {
     match found {
         Found::Unreadable(why) => (None, CertificateReason::SecretUnreadable, why.clone()),
         _ => (Some(false), CertificateReason::Issuing, "it is being made".to_owned()),
     }
 }
 
-fn whole(made: Option<&Why>, repaired: Option<String>, end: Timestamp) -> Finding {
+fn whole(made: Option<&Why>, repaired: Option<String>, end: Timestamp) -> Statement {
     match (made, repaired) {
         (Some(Why::Repair(why)), _) => (Some(true), CertificateReason::Repaired, format!("made good again: {why}")),
         (_, Some(message)) => (Some(true), CertificateReason::Repaired, message),
@@ -238,11 +239,11 @@ fn repaired_before(conditions: &[Condition], same: bool) -> Option<String> {
     (ready.reason == CertificateReason::Repaired.as_str()).then(|| ready.message.clone())
 }
 
-fn postponed(why: &Why) -> Finding {
+fn postponed(why: &Why) -> Statement {
     let message = format!("an orchestration is open, and certificates do not change under it ({why})");
     (Some(true), CertificateReason::AwaitingOrchestration, message)
 }
 
-fn not_due() -> Finding {
+fn not_due() -> Statement {
     (Some(false), CertificateReason::NotDue, "nothing is being replaced".to_owned())
 }

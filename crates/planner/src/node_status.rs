@@ -106,7 +106,7 @@ fn same(type_: ConditionType, condition: &Condition) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use crate::nodes::{Decision, Finding, FindingKind};
+    use crate::nodes::{Decision, FindingKind, NodeFinding};
     use crate::observation::Identity;
     use crate::report::{Asked, SOUND};
     use crate::{Report, status};
@@ -116,7 +116,7 @@ mod tests {
 
     fn degraded(said: Option<bool>, previous: Option<&ValkeyClusterStatus>) -> ValkeyClusterStatus {
         let (kind, reason) = (FindingKind::Degraded, Reason::MajorityLost);
-        let finding = Finding { kind, status: said, reason, message: "too few are left".to_owned() };
+        let finding = NodeFinding { kind, status: said, reason, message: "too few are left".to_owned() };
         let nodes = Some(Decision { findings: vec![finding], ..Decision::default() });
         let mut report = Report { nodes, ..Report::default() };
         if said == Some(true) {

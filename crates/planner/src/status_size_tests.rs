@@ -1,7 +1,7 @@
 //! The largest status there can be: a thousand pods, everything wrong at once, every text as long as it may be.
 
 use super::*;
-use crate::nodes::{Answers, Decision, Finding as NodeFinding, FindingKind, Kind, NodeState};
+use crate::nodes::{Answers, Decision, FindingKind, NodeFinding, NodeState, OrchestrationKind};
 use crate::nodes::{Orchestration, Queued, Setback, Shard, ShardNode, Stage};
 use crate::sidecars::{Contact, Sidecar};
 use topology::{NodeId, PodName, Role, ShardId, SlotRange, SlotSet};
@@ -43,7 +43,7 @@ fn decision(masters: usize, replicas: usize) -> Decision {
     let now = Timestamp::UNIX_EPOCH;
     let orchestration = Orchestration {
         id: "failover-1763323800000".to_owned(),
-        kind: Kind::Failover,
+        kind: OrchestrationKind::Failover,
         step: Stage::MeetPrimaries,
         step_version: u64::MAX,
         started_at: now,
@@ -56,7 +56,9 @@ fn decision(masters: usize, replicas: usize) -> Decision {
         shards: (0..masters).map(|number| shard(number, masters, replicas)).collect(),
         findings: kinds.map(finding).into(),
         orchestration: Some(orchestration),
-        queue: [Kind::Failover, Kind::Form, Kind::Heal].map(|kind| Queued { kind, since: now, why: text() }).into(),
+        queue: [OrchestrationKind::Failover, OrchestrationKind::Form, OrchestrationKind::Heal]
+            .map(|kind| Queued { kind, since: now, why: text() })
+            .into(),
         plan: vec![text(); 8],
         ..Decision::default()
     }

@@ -7,7 +7,7 @@ use certificates::{ClusterView, Found, Intermediate, Leaf, Policy, Why};
 use jiff::{SignedDuration, Timestamp};
 use manifests::OperatorSettings;
 use pki::{Lifetime, Percent, Scope, Thumbprint};
-use planner::nodes::{Answers, Kind, NodeObservation, Orchestration, Stage};
+use planner::nodes::{Answers, NodeObservation, Orchestration, OrchestrationKind, Stage};
 use planner::safety::check_write;
 use planner::{Certificates, CertificatesRead, Identity, Made, Observation, Plan, Step, plan, validate};
 use serde_json::{Value, json};
@@ -81,7 +81,7 @@ fn observation(certificates: CertificatesRead) -> Observation {
 fn with_orchestration(certificates: CertificatesRead) -> Observation {
     let running = Orchestration {
         id: "heal-1".into(),
-        kind: Kind::Heal,
+        kind: OrchestrationKind::Heal,
         step: Stage::Meet,
         step_version: 1,
         started_at: NOW,

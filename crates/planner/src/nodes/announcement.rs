@@ -8,11 +8,14 @@ use super::findings;
 use super::limits::{self, age, listed};
 use super::node_failures::{self, Certainty};
 use super::observation::Outcome;
-use super::record::{Kind, Orchestration, Stage};
+use super::record::{Orchestration, OrchestrationKind, Stage};
 
 /// Whether somebody should hear of it now, if nobody has yet.
 pub(crate) fn is_due(model: &ClusterModel, running: &Orchestration) -> bool {
-    running.kind != Kind::Failover || took_over(model, running) || is_seen_by_others(model) || lasts(model, running)
+    running.kind != OrchestrationKind::Failover
+        || took_over(model, running)
+        || is_seen_by_others(model)
+        || lasts(model, running)
 }
 
 /// A replica took over because it was told to.
@@ -49,30 +52,35 @@ pub(crate) fn events(model: &ClusterModel, after: Option<&Orchestration>, formed
 
 /// Of one that ended at once only what was done counts.
 fn is_due_at_its_end(model: &ClusterModel, over: &Orchestration) -> bool {
-    over.kind != Kind::Failover || took_over(model, over)
+    over.kind != OrchestrationKind::Failover || took_over(model, over)
 }
 
 fn begun(running: &Orchestration) -> Event {
     let (reason, message) = match running.kind {
-        Kind::Failover => ("FailoverStarted", "a primary is down; a replica takes over"),
-        Kind::Form => ("FormationStarted", "the nodes become a cluster"),
-        Kind::Heal => ("HealStarted", "the nodes become a whole cluster again"),
+        OrchestrationKind::Failover => ("FailoverStarted", "a primary is down; a replica takes over"),
+        OrchestrationKind::Form => ("FormationStarted", "the nodes become a cluster"),
+        OrchestrationKind::Heal => ("HealStarted", "the nodes become a whole cluster again"),
     };
-    Event { about: running.id.clone(), warning: running.kind == Kind::Failover, reason, message: message.to_owned() }
+    Event {
+        about: running.id.clone(),
+        warning: running.kind == OrchestrationKind::Failover,
+        reason,
+        message: message.to_owned(),
+    }
 }
 
 fn ended(model: &ClusterModel, running: &Orchestration, after: Option<&Orchestration>, formed: bool) -> Event {
     let took = age(model.now, running.started_at).as_millis();
     let doubts = listed(&findings::doubts(model));
     let (reason, what) = match (running.kind, after) {
-        (_, Some(next)) if next.kind == Kind::Failover => ("Interrupted", "makes way for a failover"),
-        (Kind::Form, _) if !formed => {
+        (_, Some(next)) if next.kind == OrchestrationKind::Failover => ("Interrupted", "makes way for a failover"),
+        (OrchestrationKind::Form, _) if !formed => {
             ("Interrupted", "a node was replaced while the cluster was formed; it is healed first")
         }
-        (Kind::Form, _) => ("Formed", "every node sees the same cluster with all slots covered"),
-        (Kind::Failover, _) => ("FailoverDone", "every shard has a primary again"),
-        (Kind::Heal, _) if !doubts.is_empty() => ("HealUnfinished", doubts.as_str()),
-        (Kind::Heal, _) => ("Healed", "the nodes were brought together again"),
+        (OrchestrationKind::Form, _) => ("Formed", "every node sees the same cluster with all slots covered"),
+        (OrchestrationKind::Failover, _) => ("FailoverDone", "every shard has a primary again"),
+        (OrchestrationKind::Heal, _) if !doubts.is_empty() => ("HealUnfinished", doubts.as_str()),
+        (OrchestrationKind::Heal, _) => ("Healed", "the nodes were brought together again"),
     };
     Event { about: running.id.clone(), warning: false, reason, message: format!("{what} (after {took} ms)") }
 }

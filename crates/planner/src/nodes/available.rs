@@ -2,15 +2,15 @@
 //! primary can answer and refuse writes.
 
 use super::cluster_model::{ClusterModel, Member};
-use super::decision::{Finding, FindingKind};
+use super::decision::{FindingKind, NodeFinding};
 use super::findings::{in_sync, unheard_in_shard};
 use super::limits::{cut, listed};
 use api::conditions::Reason;
 
-pub(crate) fn available(model: &ClusterModel, slots_covered: &Finding) -> Finding {
+pub(crate) fn available(model: &ClusterModel, slots_covered: &NodeFinding) -> NodeFinding {
     let kind = FindingKind::Available;
     if slots_covered.status != Some(true) {
-        return Finding { kind, ..slots_covered.clone() };
+        return NodeFinding { kind, ..slots_covered.clone() };
     }
     let owners = model.owners();
     let refusing: Vec<String> = owners.iter().filter_map(|owner| refusal(model, owner)).collect();
@@ -20,7 +20,7 @@ pub(crate) fn available(model: &ClusterModel, slots_covered: &Finding) -> Findin
         () if !unheard.is_empty() => (None, Reason::NotHeard, format!("not heard: {}", listed(&unheard))),
         () => (Some(true), Reason::Serving, "every slot has a primary that takes writes".to_owned()),
     };
-    Finding { kind, status, reason, message: cut(&message) }
+    NodeFinding { kind, status, reason, message: cut(&message) }
 }
 
 /// Why a primary takes no writes.

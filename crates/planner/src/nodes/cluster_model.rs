@@ -4,7 +4,7 @@ use super::action::Action;
 use super::departed;
 use super::limits::{self, age};
 use super::observation::{Boot, NodeFacts, NodeObservation, Outcome, PodObservation, Target, Valkey};
-use super::record::{Kind, Orchestration, Shard, ShardNode};
+use super::record::{Orchestration, OrchestrationKind, Shard, ShardNode};
 use jiff::Timestamp;
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -171,7 +171,8 @@ impl<'a> ClusterModel<'a> {
 
     /// A client may have found a node in the middle of a formation, between its getting slots and its being met.
     fn wrote_early(&self, facts: &NodeFacts) -> bool {
-        let forming = self.recorded.is_empty() && self.running.is_some_and(|running| running.kind == Kind::Form);
+        let forming =
+            self.recorded.is_empty() && self.running.is_some_and(|running| running.kind == OrchestrationKind::Form);
         let share = usize::from(SLOTS).div_ceil(self.target.masters.max(1));
         let slots = usize::try_from(facts.summary.slots_mine).unwrap_or(usize::MAX);
         forming && slots > 0 && slots <= share
@@ -321,7 +322,7 @@ impl<'a> ClusterModel<'a> {
     }
 
     /// Since when the running orchestration of this kind has been in its present step.
-    pub fn step_age(&self, kind: Kind) -> Option<std::time::Duration> {
+    pub fn step_age(&self, kind: OrchestrationKind) -> Option<std::time::Duration> {
         let running = self.running.filter(|running| running.kind == kind)?;
         Some(age(self.now, running.step_started_at))
     }

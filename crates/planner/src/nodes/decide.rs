@@ -6,7 +6,7 @@ use super::decision::Decision;
 use super::limits::{self, LISTED, cut, listed};
 use super::observation::{NodeObservation, Outcome, Target};
 use super::proposal::{Proposal, command, due};
-use super::record::{Answers, Kind, Orchestration, Queued, Setback, Stage};
+use super::record::{Answers, Orchestration, OrchestrationKind, Queued, Setback, Stage};
 use super::{announcement, departed, failover, findings, form, heal, shards, views};
 use jiff::Timestamp;
 use std::collections::BTreeSet;
@@ -25,7 +25,7 @@ pub fn decide(target: &Target, seen: &NodeObservation, now: Timestamp) -> Decisi
         Some(proposal) => Some(advance(&model, proposal)),
         None => seen.running.clone().filter(|_| unread),
     };
-    let forming = proposals.iter().any(|proposal| proposal.kind == Kind::Form);
+    let forming = proposals.iter().any(|proposal| proposal.kind == OrchestrationKind::Form);
     let shards = shards::shards(&model, !unread && !forming);
     Decision {
         commands: commands(&model, active, &proposals),
@@ -81,11 +81,11 @@ fn advance(model: &ClusterModel, proposal: &Proposal) -> Orchestration {
     next
 }
 
-fn kind_name(kind: Kind) -> &'static str {
+fn kind_name(kind: OrchestrationKind) -> &'static str {
     match kind {
-        Kind::Failover => "failover",
-        Kind::Form => "form",
-        Kind::Heal => "heal",
+        OrchestrationKind::Failover => "failover",
+        OrchestrationKind::Form => "form",
+        OrchestrationKind::Heal => "heal",
     }
 }
 
@@ -123,9 +123,9 @@ fn commands(model: &ClusterModel, active: Option<&Proposal>, proposals: &[Propos
         return views::read_older_than(model, limit);
     };
     // A failover that waits for a vote may need voters that know each other: the healing goes on meanwhile.
-    let waits = proposal.kind == Kind::Failover && proposal.commands.is_empty();
+    let waits = proposal.kind == OrchestrationKind::Failover && proposal.commands.is_empty();
     let proposal = proposals.iter().find(|other| waits && !other.commands.is_empty()).unwrap_or(proposal);
-    let urgent = proposal.kind == Kind::Failover || proposal.step == Stage::OpenGates;
+    let urgent = proposal.kind == OrchestrationKind::Failover || proposal.step == Stage::OpenGates;
     if !urgent && views::too_old(model) {
         return views::read_older_than(model, limits::VIEW_AGE);
     }

@@ -21,7 +21,7 @@ pub struct Decision {
     pub roles: BTreeMap<PodName, Role>,
     /// Pods whose node can serve now: its cluster is whole, and a replica has all data.
     pub serving: BTreeSet<PodName>,
-    pub findings: Vec<Finding>,
+    pub findings: Vec<NodeFinding>,
     /// For `status.plan`: what happens next and what it waits for, in words.
     pub plan: Vec<String>,
     pub events: Vec<Event>,
@@ -43,7 +43,7 @@ impl Decision {
 
 /// What is now true of one thing that is always told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct NodeFinding {
     pub kind: FindingKind,
     /// None is Unknown.
     pub status: Option<bool>,

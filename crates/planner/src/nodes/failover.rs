@@ -8,7 +8,7 @@ use super::limits::{self, age};
 use super::node_failures::{self, Certainty, NodeFailure};
 use super::observation::{Answered, Boot, Following, Outcome, Valkey};
 use super::proposal::{Proposal, command};
-use super::record::{Kind, Stage};
+use super::record::{OrchestrationKind, Stage};
 use super::{departed, gates};
 use api::conditions::Reason;
 use std::collections::BTreeMap;
@@ -40,7 +40,7 @@ pub(crate) fn propose(model: &ClusterModel) -> Option<Proposal> {
 }
 
 fn judged<'a>(model: &ClusterModel<'a>, failures: Vec<NodeFailure<'a>>, mut lacking: usize, owners: usize) -> Proposal {
-    let mut proposal = Proposal::new(Kind::Failover, Stage::Promote, Vec::new());
+    let mut proposal = Proposal::new(OrchestrationKind::Failover, Stage::Promote, Vec::new());
     for failure in ordered(model, failures) {
         let verdict = verdict(model, &failure, &mut lacking, owners);
         add(&mut proposal, patiently(model, &failure, verdict));
@@ -72,7 +72,7 @@ fn reading(model: &ClusterModel, judged: Proposal, owners: &BTreeMap<NodeId, Slo
     let new = unread.filter_map(Member::id).any(|id| !owners.contains_key(id));
     let blocked = if new { Vec::new() } else { judged.blocked };
     let stuck = judged.stuck && !blocked.is_empty();
-    Proposal { blocked, stuck, ..Proposal::new(Kind::Failover, Stage::ReadViews, Vec::new()) }
+    Proposal { blocked, stuck, ..Proposal::new(OrchestrationKind::Failover, Stage::ReadViews, Vec::new()) }
 }
 
 /// A replica that took over a moment ago would be overlooked.
@@ -149,7 +149,7 @@ fn verdict(model: &ClusterModel, failure: &NodeFailure, lacking: &mut usize, own
         return Verdict::Blocked(Reason::MajorityLost, majority_text(model, failure, owners));
     }
     // A suspicion comes here when gates were opened for the votes it lacked: the voters have their say first.
-    let election = model.step_age(Kind::Failover).is_none_or(|age| age < limits::ELECTION_FIRST);
+    let election = model.step_age(OrchestrationKind::Failover).is_none_or(|age| age < limits::ELECTION_FIRST);
     if failure.certainty == Certainty::Suspected || failure.certainty == Certainty::Outvoted && election {
         return Verdict::Wait(format!("the cluster's own election for {}", name(model, failure)));
     }
@@ -216,7 +216,7 @@ fn needed(model: &ClusterModel, failure: &NodeFailure) -> Option<Position> {
 
 /// Of a primary whose end nobody saw, Valkey may know more: it elects by itself whoever followed it long enough.
 fn only_older(model: &ClusterModel, failure: &NodeFailure, candidates: &[Member]) -> Verdict {
-    let patient = model.step_age(Kind::Failover).is_none_or(|age| age < limits::PATIENCE);
+    let patient = model.step_age(OrchestrationKind::Failover).is_none_or(|age| age < limits::PATIENCE);
     match failure.since {
         None if patient => Verdict::Wait(format!("the cluster's own election for {}", name(model, failure))),
         _ => Verdict::Blocked(Reason::OnlyOlderCopy, older_text(model, failure, candidates)),
@@ -284,7 +284,7 @@ fn name(model: &ClusterModel, failure: &NodeFailure) -> String {
 
 /// A primary that was reset by hand does not know the dead one, and never votes for its successor.
 fn vote_text(model: &ClusterModel, failure: &NodeFailure, candidates: &[Member]) -> String {
-    let running = model.running.filter(|running| running.kind == Kind::Failover);
+    let running = model.running.filter(|running| running.kind == OrchestrationKind::Failover);
     let long = running.is_some_and(|running| age(model.now, running.started_at) > limits::VOTE);
     let waits = format!("a replica of {} to win the vote", name(model, failure));
     match candidates.first().filter(|_| long) {

@@ -2,12 +2,12 @@
 
 use super::available::available;
 use super::cluster_model::{ClusterModel, Member, Membership};
-use super::decision::{Finding, FindingKind};
+use super::decision::{FindingKind, NodeFinding};
 use super::limits::{cut, listed};
 use super::node_failures;
 use super::observation::Valkey;
 use super::proposal::Proposal;
-use super::record::{Kind, ShardNode, Stage};
+use super::record::{OrchestrationKind, ShardNode, Stage};
 use super::views;
 use super::{departed, gates};
 use api::conditions::Reason;
@@ -16,7 +16,7 @@ use topology::{NodeId, PodName, Role, SLOTS, SlotSet};
 
 type Owners = BTreeMap<NodeId, SlotSet>;
 
-pub(crate) fn findings(model: &ClusterModel, proposals: &[Proposal]) -> Vec<Finding> {
+pub(crate) fn findings(model: &ClusterModel, proposals: &[Proposal]) -> Vec<NodeFinding> {
     let troubles = troubles(model, proposals);
     let degraded = match troubles.first() {
         Some((reason, _)) => {
@@ -33,11 +33,11 @@ pub(crate) fn findings(model: &ClusterModel, proposals: &[Proposal]) -> Vec<Find
     vec![slots_covered, replicas_in_sync(model), views_agree(model), degraded, available]
 }
 
-fn finding(kind: FindingKind, status: Option<bool>, reason: Reason, message: &str) -> Finding {
-    Finding { kind, status, reason, message: cut(message) }
+fn finding(kind: FindingKind, status: Option<bool>, reason: Reason, message: &str) -> NodeFinding {
+    NodeFinding { kind, status, reason, message: cut(message) }
 }
 
-fn slots_covered(model: &ClusterModel) -> Finding {
+fn slots_covered(model: &ClusterModel) -> NodeFinding {
     let kind = FindingKind::SlotsCovered;
     if model.members.iter().all(|member| member.facts().is_none()) {
         return finding(kind, None, Reason::NotHeard, "no node is heard");
@@ -66,7 +66,7 @@ fn unserved(model: &ClusterModel, owners: &Owners, such: impl Fn(&NodeId) -> boo
     (!slots.is_empty()).then(|| format!("the primary of slots {}", listed(&slots)))
 }
 
-fn replicas_in_sync(model: &ClusterModel) -> Finding {
+fn replicas_in_sync(model: &ClusterModel) -> NodeFinding {
     let kind = FindingKind::ReplicasInSync;
     let owners = model.owners();
     if owners.is_empty() {
@@ -98,7 +98,7 @@ fn replicas_in_sync(model: &ClusterModel) -> Finding {
 }
 
 /// Nobody says of himself that he has slots.
-fn without_owners(model: &ClusterModel) -> Finding {
+fn without_owners(model: &ClusterModel) -> NodeFinding {
     let kind = FindingKind::ReplicasInSync;
     let unheard: Vec<String> = model.unheard().iter().map(ToString::to_string).collect();
     match () {
@@ -140,7 +140,7 @@ pub(crate) fn in_sync(member: &Member) -> bool {
     member.facts().is_some_and(|facts| facts.primary_link_up && !facts.loading)
 }
 
-fn views_agree(model: &ClusterModel) -> Finding {
+fn views_agree(model: &ClusterModel) -> NodeFinding {
     let kind = FindingKind::ViewsAgree;
     let doubts = view_doubts(model);
     let only_unread = doubts.len() == 1 && !views::missing(model).is_empty();
@@ -214,7 +214,7 @@ fn troubles(model: &ClusterModel, proposals: &[Proposal]) -> Vec<(Reason, String
 
 /// Where nothing is on volumes, an empty shard takes the place of a lost one as soon as new pods are there: nobody has to do anything.
 fn is_replaced(model: &ClusterModel, proposals: &[Proposal]) -> bool {
-    let heals = |proposal: &Proposal| proposal.kind == Kind::Heal && proposal.step == Stage::AssignSlots;
+    let heals = |proposal: &Proposal| proposal.kind == OrchestrationKind::Heal && proposal.step == Stage::AssignSlots;
     let mut recorded = model.recorded.iter().flat_map(|shard| &shard.nodes);
     let comes = model.members.iter().any(is_coming) || recorded.any(|node| model.by_name(&node.pod).is_none());
     !model.target.persistent && (comes || proposals.iter().any(heals))

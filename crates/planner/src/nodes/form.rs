@@ -7,7 +7,7 @@ use super::join::{self, Pairing};
 use super::limits::{age, listed};
 use super::mesh;
 use super::proposal::{Proposal, command};
-use super::record::{Kind, Stage};
+use super::record::{OrchestrationKind, Stage};
 use super::{departed, findings, gates, repair};
 use api::conditions::Reason;
 use topology::{Role, ShardPlan, Site, SlotSet, even, place};
@@ -18,9 +18,9 @@ pub(crate) fn propose(model: &ClusterModel) -> Option<Proposal> {
     }
     let obstacles = obstacles(model);
     if !obstacles.is_empty() {
-        return Some(Proposal::blocked(Kind::Form, Stage::AwaitPods, obstacles));
+        return Some(Proposal::blocked(OrchestrationKind::Form, Stage::AwaitPods, obstacles));
     }
-    if let Some(opened) = gates::opened(model, Kind::Form) {
+    if let Some(opened) = gates::opened(model, OrchestrationKind::Form) {
         return Some(opened);
     }
     let all_given = model.map.unassigned().is_empty();
@@ -29,7 +29,7 @@ pub(crate) fn propose(model: &ClusterModel) -> Option<Proposal> {
     }
     if !all_given && model.members.iter().any(|member| member.pod.zone_awaited) {
         let waits = vec!["the zones of the Kubernetes nodes to be looked up".to_owned()];
-        return Some(Proposal::waiting(Kind::Form, Stage::AwaitPods, waits));
+        return Some(Proposal::waiting(OrchestrationKind::Form, Stage::AwaitPods, waits));
     }
     let plan = plan(model);
     give_back(model).or_else(|| assign(model, &plan)).or_else(|| connect(model, &plan)).or_else(|| verify(model))
@@ -51,7 +51,11 @@ fn await_pods(model: &ClusterModel) -> Proposal {
     let pods = model.target.pods().max(model.members.len());
     let waits = vec![format!("all {pods} Valkeys to answer; not yet: {}", listed(&names))];
     let commands = introductions_of_those_there(model);
-    Proposal { stuck: commands.is_empty(), commands, ..Proposal::waiting(Kind::Form, Stage::AwaitPods, waits) }
+    Proposal {
+        stuck: commands.is_empty(),
+        commands,
+        ..Proposal::waiting(OrchestrationKind::Form, Stage::AwaitPods, waits)
+    }
 }
 
 /// With every slot given away there is a cluster, and one of its primaries may be what is missing: whoever votes for a successor
@@ -140,7 +144,7 @@ fn has_slots_in_another_view(model: &ClusterModel, member: &Member) -> bool {
 
 fn give_back(model: &ClusterModel) -> Option<Proposal> {
     let commands = repair::returned(model);
-    (!commands.is_empty()).then(|| Proposal::new(Kind::Form, Stage::AssignSlots, commands))
+    (!commands.is_empty()).then(|| Proposal::new(OrchestrationKind::Form, Stage::AssignSlots, commands))
 }
 
 /// Slots nobody has go evenly to the primaries that have none, or to all when none is without: fewer may be wanted now than when
@@ -158,11 +162,11 @@ fn assign(model: &ClusterModel, plan: &[ShardPlan]) -> Option<Proposal> {
         // What a node took without our hearing of it must not be given to another.
         let reads = unsettled.iter().filter(|member| !member.pod.is_busy());
         let reads = reads.map(|member| command(member, Action::ReadView)).collect();
-        return Some(Proposal::new(Kind::Form, Stage::AssignSlots, reads));
+        return Some(Proposal::new(OrchestrationKind::Form, Stage::AssignSlots, reads));
     }
     let commands = takers.iter().zip(even(&free, takers.len())).enumerate();
     let commands = commands.flat_map(|(index, (member, slots))| grant(model, member, slots, index)).collect();
-    Some(Proposal::new(Kind::Form, Stage::AssignSlots, commands))
+    Some(Proposal::new(OrchestrationKind::Form, Stage::AssignSlots, commands))
 }
 
 /// Slots, and an epoch of its own, which only a node that knows nobody can be given.
@@ -191,7 +195,10 @@ fn connect(model: &ClusterModel, plan: &[ShardPlan]) -> Option<Proposal> {
     }
     let (step, mut commands) = introductions.unwrap_or((Stage::Replicate, Vec::new()));
     commands.extend(join::commands(&pairings, model.target.pods()));
-    Some(Proposal::new(Kind::Form, step, commands).and_waits(vec!["the nodes to know each other".to_owned()]))
+    Some(
+        Proposal::new(OrchestrationKind::Form, step, commands)
+            .and_waits(vec!["the nodes to know each other".to_owned()]),
+    )
 }
 
 fn pairings<'a>(model: &ClusterModel<'a>, shard: &ShardPlan) -> Vec<Pairing<'a>> {
@@ -208,5 +215,6 @@ fn verify(model: &ClusterModel) -> Option<Proposal> {
     let doubts = if as_wanted { findings::doubts(model) } else { findings::view_doubts(model) };
     let since = model.running.map(|running| age(model.now, running.step_started_at));
     let stuck = since.is_some_and(|since| since > super::limits::PATIENCE);
-    (!doubts.is_empty()).then(|| Proposal { stuck, ..Proposal::waiting(Kind::Form, Stage::Verify, doubts) })
+    (!doubts.is_empty())
+        .then(|| Proposal { stuck, ..Proposal::waiting(OrchestrationKind::Form, Stage::Verify, doubts) })
 }

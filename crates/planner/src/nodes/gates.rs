@@ -7,11 +7,11 @@ use super::cluster_model::{ClusterModel, Member};
 use super::departed;
 use super::observation::Boot;
 use super::proposal::{Proposal, command};
-use super::record::{Kind, Stage};
+use super::record::{OrchestrationKind, Stage};
 use api::conditions::Reason;
 use topology::{NodeId, Role};
 
-pub(crate) fn opened(model: &ClusterModel, kind: Kind) -> Option<Proposal> {
+pub(crate) fn opened(model: &ClusterModel, kind: OrchestrationKind) -> Option<Proposal> {
     let commands = harmless(model);
     (!commands.is_empty()).then(|| Proposal::new(kind, Stage::OpenGates, commands))
 }

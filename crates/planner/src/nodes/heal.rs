@@ -4,7 +4,7 @@ use super::cluster_model::{ClusterModel, Member, Membership};
 use super::join;
 use super::limits::PATIENCE;
 use super::proposal::Proposal;
-use super::record::{Kind, Stage};
+use super::record::{OrchestrationKind, Stage};
 use super::{departed, findings, form, gates, mesh, repair};
 use api::conditions::Reason;
 
@@ -13,7 +13,7 @@ pub(crate) fn propose(model: &ClusterModel) -> Option<Proposal> {
         return None;
     }
     emptied(model)
-        .or_else(|| gates::opened(model, Kind::Heal))
+        .or_else(|| gates::opened(model, OrchestrationKind::Heal))
         .or_else(|| connect(model))
         .or_else(|| repair::propose(model))
         .or_else(|| forget(model))
@@ -26,7 +26,7 @@ fn emptied(model: &ClusterModel) -> Option<Proposal> {
     let text = "no node of this cluster is left: every pod came back without its volume's data. Give the pods their volumes back; to \
                 give the data up, delete the ValkeyCluster and create it again";
     let blocked = vec![(Reason::ShardLost, text.to_owned())];
-    model.emptied.then(|| Proposal::blocked(Kind::Heal, Stage::AwaitPods, blocked))
+    model.emptied.then(|| Proposal::blocked(OrchestrationKind::Heal, Stage::AwaitPods, blocked))
 }
 
 /// Nodes of ours meet again, newcomers join a shard that lacks a replica.
@@ -42,19 +42,19 @@ fn connect(model: &ClusterModel) -> Option<Proposal> {
     let (step, mut commands) = introductions.unwrap_or((Stage::Replicate, Vec::new()));
     commands.extend(join::commands(&pairings, group.len()));
     let waits = vec!["the nodes to know each other at their present addresses".to_owned()];
-    Some(Proposal::new(Kind::Heal, step, commands).and_waits(waits))
+    Some(Proposal::new(OrchestrationKind::Heal, step, commands).and_waits(waits))
 }
 
 fn forget(model: &ClusterModel) -> Option<Proposal> {
     let commands = departed::forget(model);
-    (!commands.is_empty()).then(|| Proposal::new(Kind::Heal, Stage::Forget, commands))
+    (!commands.is_empty()).then(|| Proposal::new(OrchestrationKind::Heal, Stage::Forget, commands))
 }
 
 /// A heal that was begun ends when the nodes agree, or when only time can help.
 fn verify(model: &ClusterModel) -> Option<Proposal> {
-    let healing = model.running.filter(|running| running.kind == Kind::Heal)?;
-    let verified_for = model.step_age(Kind::Heal).filter(|_| healing.step == Stage::Verify);
+    let healing = model.running.filter(|running| running.kind == OrchestrationKind::Heal)?;
+    let verified_for = model.step_age(OrchestrationKind::Heal).filter(|_| healing.step == Stage::Verify);
     let doubts = findings::doubts(model);
     let give_up = verified_for.is_some_and(|age| age > PATIENCE * 3);
-    (!doubts.is_empty() && !give_up).then(|| Proposal::waiting(Kind::Heal, Stage::Verify, doubts))
+    (!doubts.is_empty() && !give_up).then(|| Proposal::waiting(OrchestrationKind::Heal, Stage::Verify, doubts))
 }

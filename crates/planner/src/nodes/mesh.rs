@@ -5,7 +5,7 @@ use super::action::{Action, Peer, PodCommand};
 use super::cluster_model::{ClusterModel, Member};
 use super::limits::{self, age};
 use super::proposal::command;
-use super::record::{Kind, NodeState, Stage};
+use super::record::{NodeState, OrchestrationKind, Stage};
 use std::collections::BTreeMap;
 use topology::Role;
 
@@ -26,11 +26,11 @@ pub(crate) fn introductions(model: &ClusterModel, group: &[Member]) -> Option<(S
 /// Primaries were waited for long enough, or one of them is dead and those who vote may not know its replicas.
 fn hurry(model: &ClusterModel) -> bool {
     let limit = model.target.node_timeout * 3;
-    let electing = model.running.filter(|running| running.kind == Kind::Failover);
+    let electing = model.running.filter(|running| running.kind == OrchestrationKind::Failover);
     if electing.is_some_and(|running| age(model.now, running.started_at) >= limit) {
         return true;
     }
-    model.step_age(Kind::Heal).or(model.step_age(Kind::Form)).is_some_and(|age| age >= limit)
+    model.step_age(OrchestrationKind::Heal).or(model.step_age(OrchestrationKind::Form)).is_some_and(|age| age >= limit)
         && model.running.is_some_and(|running| running.step == Stage::MeetPrimaries || running.step == Stage::Meet)
 }
 

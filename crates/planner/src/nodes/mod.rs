@@ -28,7 +28,7 @@ mod views;
 
 pub use action::{Action, FailoverMode, Peer, PodCommand, Start};
 pub use decide::{begin_nothing, decide, only_watch};
-pub use decision::{Decision, Event, Finding, FindingKind};
+pub use decision::{Decision, Event, FindingKind, NodeFinding};
 pub use observation::{Answered, Boot, Following, NodeFacts, NodeObservation, Outcome, PodObservation, Target, Valkey};
-pub use record::{Answers, Kind, NodeState, Orchestration, Queued, Setback, Shard, ShardNode, Stage};
+pub use record::{Answers, NodeState, Orchestration, OrchestrationKind, Queued, Setback, Shard, ShardNode, Stage};
 pub use status::NodeRecord;

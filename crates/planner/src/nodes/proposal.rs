@@ -4,13 +4,13 @@ use super::action::{Action, Peer, PodCommand};
 use super::cluster_model::Member;
 use super::limits::{self, age};
 use super::observation::Outcome;
-use super::record::{Kind, Stage};
+use super::record::{OrchestrationKind, Stage};
 use api::conditions::Reason;
 use jiff::Timestamp;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Proposal {
-    pub kind: Kind,
+    pub kind: OrchestrationKind,
     pub step: Stage,
     pub commands: Vec<PodCommand>,
     /// What it waits for, in words.
@@ -22,15 +22,15 @@ pub(crate) struct Proposal {
 }
 
 impl Proposal {
-    pub fn new(kind: Kind, step: Stage, commands: Vec<PodCommand>) -> Proposal {
+    pub fn new(kind: OrchestrationKind, step: Stage, commands: Vec<PodCommand>) -> Proposal {
         Proposal { kind, step, commands, waits: Vec::new(), blocked: Vec::new(), stuck: false }
     }
 
-    pub fn waiting(kind: Kind, step: Stage, waits: Vec<String>) -> Proposal {
+    pub fn waiting(kind: OrchestrationKind, step: Stage, waits: Vec<String>) -> Proposal {
         Proposal { waits, ..Proposal::new(kind, step, Vec::new()) }
     }
 
-    pub fn blocked(kind: Kind, step: Stage, blocked: Vec<(Reason, String)>) -> Proposal {
+    pub fn blocked(kind: OrchestrationKind, step: Stage, blocked: Vec<(Reason, String)>) -> Proposal {
         Proposal { blocked, stuck: true, ..Proposal::new(kind, step, Vec::new()) }
     }
 

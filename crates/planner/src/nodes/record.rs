@@ -11,7 +11,7 @@ pub struct Orchestration {
     /// Unique for the cluster.
     pub id: String,
     /// What it is about.
-    pub kind: Kind,
+    pub kind: OrchestrationKind,
     /// What is being done now.
     pub step: Stage,
     /// Grows with every step; sidecars refuse commands of an earlier one.
@@ -61,7 +61,7 @@ pub struct Setback {
 
 /// What an orchestration is about. The order is the order of urgency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Kind {
+pub enum OrchestrationKind {
     /// A shard's primary is dead: its best replica takes over.
     Failover,
     /// The nodes become a cluster.
@@ -100,7 +100,7 @@ pub enum Stage {
 #[serde(rename_all = "camelCase")]
 pub struct Queued {
     /// What it is about.
-    pub kind: Kind,
+    pub kind: OrchestrationKind,
     /// When it was first wanted.
     pub since: Timestamp,
     /// Why.

@@ -6,7 +6,7 @@ use super::departed;
 use super::form::grant;
 use super::limits;
 use super::proposal::Proposal;
-use super::record::{Kind, ShardNode, Stage};
+use super::record::{OrchestrationKind, ShardNode, Stage};
 use api::conditions::Reason;
 use topology::{NodeId, Role, SlotSet};
 
@@ -16,7 +16,11 @@ pub(crate) fn propose(model: &ClusterModel) -> Option<Proposal> {
         return None;
     }
     let commands = returned(model);
-    if commands.is_empty() { lost(model) } else { Some(Proposal::new(Kind::Heal, Stage::AssignSlots, commands)) }
+    if commands.is_empty() {
+        lost(model)
+    } else {
+        Some(Proposal::new(OrchestrationKind::Heal, Stage::AssignSlots, commands))
+    }
 }
 
 /// Slots that somebody dropped (CLUSTER RESET or DELSLOTS by hand) go back to the node that had them.
@@ -59,15 +63,20 @@ fn lost(model: &ClusterModel) -> Option<Proposal> {
     let lost = without_overlaps(model.map.ids().filter_map(gone));
     let unclaimed = unclaimed(model);
     let slots = lost.first().or(unclaimed.first())?;
-    let forming = model.running.is_some_and(|running| running.kind == Kind::Form) || model.recorded.is_empty();
+    let forming =
+        model.running.is_some_and(|running| running.kind == OrchestrationKind::Form) || model.recorded.is_empty();
     if model.target.persistent && !forming {
-        return Some(Proposal::blocked(Kind::Heal, Stage::AssignSlots, vec![(Reason::ShardLost, lost_text(slots))]));
+        return Some(Proposal::blocked(
+            OrchestrationKind::Heal,
+            Stage::AssignSlots,
+            vec![(Reason::ShardLost, lost_text(slots))],
+        ));
     }
     let step = Stage::AssignSlots;
-    let patient = model.running.filter(|running| running.kind == Kind::Heal && running.step == step);
-    if patient.is_none() || model.step_age(Kind::Heal).is_some_and(|age| age < limits::LOST_FOR) {
+    let patient = model.running.filter(|running| running.kind == OrchestrationKind::Heal && running.step == step);
+    if patient.is_none() || model.step_age(OrchestrationKind::Heal).is_some_and(|age| age < limits::LOST_FOR) {
         let waits = vec![format!("a copy of slots {slots} to come back, before an empty shard takes their place")];
-        return Some(Proposal::waiting(Kind::Heal, step, waits));
+        return Some(Proposal::waiting(OrchestrationKind::Heal, step, waits));
     }
     // A dead owner's claim is beaten by a new epoch, which only a node that knows nobody can be given; others take what is free.
     let members = || model.members.iter().filter(|member| member.wanted);
@@ -76,7 +85,7 @@ fn lost(model: &ClusterModel) -> Option<Proposal> {
     let free: Vec<&Member> = newcomers.iter().copied().skip(lost.len()).chain(idle).collect();
     let grants = newcomers.into_iter().zip(lost).chain(free.into_iter().zip(unclaimed)).enumerate();
     let commands = grants.flat_map(|(index, (member, slots))| grant(model, member, slots, index)).collect();
-    Some(Proposal::new(Kind::Heal, step, commands))
+    Some(Proposal::new(OrchestrationKind::Heal, step, commands))
 }
 
 /// Two dead nodes may have had the same slots, one after the other.

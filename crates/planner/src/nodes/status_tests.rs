@@ -1,7 +1,7 @@
 //! The record survives the way into a status, through JSON, and back; what a newer operator wrote is read as far as it goes.
 
 use super::*;
-use crate::nodes::{Answers, Kind, Setback, Stage};
+use crate::nodes::{Answers, OrchestrationKind, Setback, Stage};
 use jiff::Timestamp;
 use proptest::prelude::*;
 use serde_json::json;
@@ -16,8 +16,8 @@ fn states() -> impl Strategy<Value = NodeState> {
     prop::sample::select(vec![Online, Syncing, Down, Unknown, Lost])
 }
 
-fn kinds() -> impl Strategy<Value = Kind> {
-    prop::sample::select(vec![Kind::Failover, Kind::Form, Kind::Heal])
+fn kinds() -> impl Strategy<Value = OrchestrationKind> {
+    prop::sample::select(vec![OrchestrationKind::Failover, OrchestrationKind::Form, OrchestrationKind::Heal])
 }
 
 fn stages() -> impl Strategy<Value = Stage> {
@@ -123,7 +123,7 @@ fn a_word_of_a_newer_operator_costs_its_own_entry_and_no_shard() {
     });
     let record = NodeRecord::read(&serde_json::from_value(stored).unwrap());
     assert_eq!(record.orchestration, None);
-    assert_eq!(record.queue.iter().map(|queued| queued.kind).collect::<Vec<_>>(), [Kind::Form]);
+    assert_eq!(record.queue.iter().map(|queued| queued.kind).collect::<Vec<_>>(), [OrchestrationKind::Form]);
     let seen: Vec<_> = record.shards[0].nodes.iter().map(|node| (node.pod.as_str(), node.role, node.state)).collect();
     let expected = [("p-0", Role::Primary, NodeState::Unknown), ("p-1", Role::Replica, NodeState::Online)];
     assert_eq!(seen, expected);

@@ -2,7 +2,9 @@
 
 use crate::cluster::{Cluster, ago, finding};
 use api::conditions::Reason;
-use planner::nodes::{Answers, Event, FindingKind, Kind, NodeFacts, Orchestration, PodObservation, Stage, Valkey};
+use planner::nodes::{
+    Answers, Event, FindingKind, NodeFacts, Orchestration, OrchestrationKind, PodObservation, Stage, Valkey,
+};
 use topology::NodeId;
 
 impl Cluster {
@@ -15,7 +17,7 @@ impl Cluster {
     fn healing(mut self, step_began: i64) -> Cluster {
         self.seen.running = Some(Orchestration {
             id: "heal-1".to_owned(),
-            kind: Kind::Heal,
+            kind: OrchestrationKind::Heal,
             step: Stage::Verify,
             step_version: 2,
             started_at: ago(step_began),
