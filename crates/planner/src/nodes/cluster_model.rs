@@ -296,19 +296,19 @@ impl<'a> ClusterModel<'a> {
         self.members.iter().filter(follows).copied().collect()
     }
 
-    /// Pods that are wanted and not there, and any pod that is not heard, wanted or not; nothing may rest on what they might hold.
+    /// Pods that are wanted and not there, and any pod, wanted or not, of which is not known which node it has; nothing may rest on what
+    /// they might hold.
     pub fn unheard(&self) -> Vec<PodName> {
-        self.silent(|_| true)
+        self.silent(|member| is_unheard(member) || departed::is_nameless(self, member))
     }
 
-    /// The same of the pods that are wanted: what others are like says nothing about whether the cluster is as it should be.
+    /// Of the pods that are wanted, those not there or not heard: what others are like says nothing about whether the cluster is whole.
     pub fn unheard_wanted(&self) -> Vec<PodName> {
-        self.silent(|member| member.wanted)
+        self.silent(|member| member.wanted && is_unheard(member))
     }
 
-    fn silent(&self, counts: impl Fn(&Member) -> bool) -> Vec<PodName> {
-        let silent = |member: &&Member| matches!(member.membership, Membership::Unknown | Membership::Unread);
-        let silent = self.members.iter().filter(silent).filter(|member| counts(member));
+    fn silent(&self, is_silent: impl Fn(&Member<'a>) -> bool) -> Vec<PodName> {
+        let silent = self.members.iter().filter(|member| is_silent(member));
         let present = self.members.iter().filter_map(|member| member.pod.name.ordinal()).collect::<BTreeSet<_>>();
         let missing = (0..self.target.pods()).filter(|ordinal| !present.contains(ordinal));
         let missing = missing.map(|ordinal| PodName::new(format!("{}-{ordinal}", self.target.cluster)));
@@ -326,6 +326,10 @@ impl<'a> ClusterModel<'a> {
         let running = self.running.filter(|running| running.kind == kind)?;
         Some(age(self.now, running.step_started_at))
     }
+}
+
+fn is_unheard(member: &Member) -> bool {
+    matches!(member.membership, Membership::Unknown | Membership::Unread)
 }
 
 /// It answered a question for its view with nonsense or not at all: as good as not heard, for a while.

@@ -24,6 +24,17 @@ pub(crate) fn last_id<'a>(model: &ClusterModel<'a>, member: &Member<'a>) -> Opti
     }
 }
 
+/// It does not run, may have data, and nobody can say which node it was.
+pub(crate) fn is_nameless<'a>(model: &ClusterModel<'a>, member: &Member<'a>) -> bool {
+    let may_have_data = match &member.pod.valkey {
+        Valkey::Down { .. } => true,
+        Valkey::Waiting(boot) => boot.has_data,
+        Valkey::Answers(_) | Valkey::Unknown => false,
+    };
+    let on_record = || model.recorded_nodes().any(|node| node.pod == *member.name());
+    may_have_data && last_id(model, member).is_none() && !on_record()
+}
+
 /// The pod that had this node and now runs another.
 pub(crate) fn successor<'a>(model: &ClusterModel<'a>, id: &NodeId) -> Option<Member<'a>> {
     let by_record = model.recorded_pod(id).and_then(|name| model.by_name(name));

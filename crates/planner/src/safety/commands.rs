@@ -139,7 +139,8 @@ fn attributed(id: &NodeId, seen: &NodeObservation) -> SlotSet {
 fn claimed(seen: &NodeObservation) -> SlotSet {
     let own = views(seen).filter_map(NodeView::myself);
     let own = own.fold(SlotSet::default(), |slots, node| slots.union(&node.slots));
-    let unread = answering(seen).filter(|(pod, facts)| pod.view.is_none() && facts.summary.slots_mine > 0);
+    let read = |id: &NodeId| views(seen).filter_map(NodeView::myself).any(|node| node.node_id == *id);
+    let unread = answering(seen).filter(|(_, facts)| facts.summary.slots_mine > 0 && !read(&facts.node_id));
     unread.fold(own, |slots, (_, facts)| slots.union(&attributed(&facts.node_id, seen)))
 }
 
@@ -290,18 +291,32 @@ fn is_replaced(id: &NodeId, seen: &NodeObservation) -> bool {
     slots.is_some_and(|slots| slots.difference(&claimed(seen)).is_empty())
 }
 
-/// Another node of its shard does not answer, nor does one in its place, and its data may be there: on a volume, or in the pod in
-/// which it ran. What role it had may have changed since the record; without a record the node's own word counts.
+/// Another node of its shard does not answer, nor does one in its place, and its data may be there. What role it had may have changed
+/// since the record; without a record the node's own word counts.
 fn is_copy_missed(id: &NodeId, boot: &Boot, target: &Target, seen: &NodeObservation) -> bool {
     let is_its = |node: &&ShardNode| node.node_id == *id;
     let Some(shard) = seen.recorded.iter().find(|shard| shard.nodes.iter().any(|node| is_its(&node))) else {
         return boot.known_replicas.iter().any(|id| !answering(seen).any(|(_, facts)| facts.node_id == *id));
     };
-    let pod = |node: &ShardNode| seen.pods.iter().find(|pod| pod.name == node.pod);
-    let same = |node: &ShardNode, pod: &PodObservation| node.pod_uid.as_ref().is_none_or(|uid| *uid == pod.uid);
-    let kept = |node: &ShardNode| target.persistent || pod(node).is_some_and(|pod| same(node, pod));
-    let mut others = shard.nodes.iter().filter(|node| !is_its(node));
-    others.any(|node| pod(node).and_then(answers).is_none() && kept(node))
+    shard.nodes.iter().filter(|node| !is_its(node)).any(|node| is_missed(node, target, seen))
+}
+
+/// It does not answer, and its data may be there: on a volume, or in the pod in which it ran.
+fn is_missed(node: &ShardNode, target: &Target, seen: &NodeObservation) -> bool {
+    let pod = seen.pods.iter().find(|pod| pod.name == node.pod);
+    let same = |pod: &PodObservation| node.pod_uid.as_ref().is_none_or(|uid| *uid == pod.uid);
+    pod.and_then(answers).is_none() && (target.persistent || pod.is_some_and(same))
+}
+
+/// Nobody knows which node it has, and it may have data.
+fn is_unknown(pod: &PodObservation, seen: &NodeObservation) -> bool {
+    let recorded = seen.recorded.iter().flat_map(|shard| &shard.nodes).any(|node| node.pod == pod.name);
+    match &pod.valkey {
+        Valkey::Unknown => true,
+        Valkey::Down { node_id, .. } => node_id.is_none() && !recorded,
+        Valkey::Waiting(boot) => boot.last_node_id.is_none() && boot.has_data && !recorded,
+        Valkey::Answers(_) => false,
+    }
 }
 
 fn open_gate(pod: &PodObservation, start: Start, target: &Target, seen: &NodeObservation) -> Verdict {
@@ -321,6 +336,6 @@ fn open_gate(pod: &PodObservation, start: Start, target: &Target, seen: &NodeObs
     ensure(replaced || !copies, "it lost its data and a replica has a copy")?;
     let missed = id.is_some_and(|id| is_recorded(id, seen) && is_copy_missed(id, boot, target, seen));
     ensure(replaced || !missed, "it lost its data and a node of its shard that may come back may have a copy")?;
-    let silent = seen.pods.iter().any(|pod| !pod.connected || matches!(pod.valkey, Valkey::Unknown));
+    let silent = seen.pods.iter().any(|pod| !pod.connected || is_unknown(pod, seen));
     ensure(replaced || !silent, "it lost its data and a node that is not heard may have a copy")
 }

@@ -52,6 +52,11 @@ fn silent(pod: &mut PodObservation) {
     (pod.connected, pod.valkey, pod.view) = (false, Valkey::Unknown, None);
 }
 
+/// Its process is gone, and its sidecar is new.
+fn nameless(pod: &mut PodObservation) {
+    (pod.valkey, pod.view) = (Valkey::Down { since: ago(10), node_id: None }, None);
+}
+
 fn opens(decision: &Decision) -> bool {
     decision.commands.iter().any(|command| matches!(command.action, Action::OpenGate(..)))
 }
@@ -65,8 +70,8 @@ fn may_open(cluster: &Cluster) -> bool {
 #[test]
 fn a_copy_counts_although_its_pod_is_not_wanted_any_more() {
     for recorded in [true, false] {
-        for cluster in [with_replica(empty_primary(recorded), mute), with_replica(empty_primary(recorded), silent)] {
-            let mut cluster = cluster;
+        for change in [mute, silent, nameless] {
+            let mut cluster = with_replica(empty_primary(recorded), change);
             let decision = cluster.after(40);
             assert!(!opens(&decision) && !may_open(&cluster), "{recorded}: {:?}", decision.plan);
             let (_, reason, message) = finding(&decision, FindingKind::Degraded);

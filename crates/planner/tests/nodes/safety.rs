@@ -453,4 +453,10 @@ fn an_empty_primary_is_let_start_when_another_has_all_its_slots() {
     };
     assert_eq!(beside("100-199"), "");
     assert!(beside("100-198").contains("has a copy") && beside("").contains("has a copy"));
+    let mut knows_2 = primary(3, 0, "0-9");
+    knows_2.view.as_mut().unwrap().nodes.push(line("2", false, "100-199"));
+    let mut unread = primary(2, 7, "100-199");
+    unread.view.as_mut().unwrap().summary.current_epoch += 1;
+    let pods = vec![waiting(false), replica(1, "9", 4), unread, knows_2];
+    assert_eq!(verdict(pods, 9, Action::OpenGate(Start::AsIs, String::new())), Ok(()), "others say what it has");
 }
