@@ -174,7 +174,7 @@ fn has_less(boot: &Boot) -> bool {
 fn promote(model: &ClusterModel, failure: &NodeFailure) -> Verdict {
     let all = candidates(model, failure);
     // Valkey holds its own elections back for a copy that is too old, and a forced one would not.
-    let able = if may_bring_more(model, failure) { continuous(model, failure) } else { newer(failure, &all) };
+    let able = if may_bring_more(model, failure) { continuous(model, failure) } else { newer(model, failure, &all) };
     let next = able.iter().find(|candidate| !tried(model, candidate)).filter(|_| !is_electing(model, failure));
     match next {
         Some(best) => Verdict::Do(command(best, Action::Failover(FailoverMode::Force, needed(model, failure)))),
@@ -184,9 +184,9 @@ fn promote(model: &ClusterModel, failure: &NodeFailure) -> Verdict {
     }
 }
 
-/// What waits with its data has more than whoever was restarted and has only what its own disk had.
-fn newer<'a>(failure: &NodeFailure, candidates: &[Member<'a>]) -> Vec<Member<'a>> {
-    let waits = failure.boot.is_some_and(|boot| boot.has_data);
+/// What waits with its data has more than whoever was restarted and has only what its own disk had, and so may who is not heard.
+fn newer<'a>(model: &ClusterModel, failure: &NodeFailure, candidates: &[Member<'a>]) -> Vec<Member<'a>> {
+    let waits = failure.boot.is_some_and(|boot| boot.has_data) || !departed::awaited(model, &failure.id).is_empty();
     let restarted = |member: &Member| member.facts().is_some_and(|facts| facts.following == Following::Never);
     candidates.iter().filter(|member| !(waits && restarted(member))).copied().collect()
 }
@@ -216,6 +216,9 @@ fn needed(model: &ClusterModel, failure: &NodeFailure) -> Option<Position> {
 
 /// Of a primary whose end nobody saw, Valkey may know more: it elects by itself whoever followed it long enough.
 fn only_older(model: &ClusterModel, failure: &NodeFailure, candidates: &[Member]) -> Verdict {
+    if !may_bring_more(model, failure) && !departed::awaited(model, &failure.id).is_empty() {
+        return Verdict::Blocked(Reason::OnlyOlderCopy, restarted_text(model, failure, candidates));
+    }
     let patient = model.step_age(OrchestrationKind::Failover).is_none_or(|age| age < limits::PATIENCE);
     match failure.since {
         None if patient => Verdict::Wait(format!("the cluster's own election for {}", name(model, failure))),
@@ -316,6 +319,17 @@ fn older_text(model: &ClusterModel, failure: &NodeFailure, candidates: &[Member]
         limits::listed(&names),
         name(model, failure),
         names.first().map_or("it", String::as_str),
+    )
+}
+
+fn restarted_text(model: &ClusterModel, failure: &NodeFailure, candidates: &[Member]) -> String {
+    let names: Vec<String> = candidates.iter().map(|member| member.name().to_string()).collect();
+    let awaited: Vec<String> = departed::awaited(model, &failure.id).iter().map(|node| node.pod.to_string()).collect();
+    format!(
+        "{} was restarted and has what its own disk had, and {} is not heard and may have more. It goes on when that one is heard. If \
+         that one is lost for good, delete its pod, and its PersistentVolumeClaim if that is lost too",
+        limits::listed(&names),
+        limits::listed(&awaited),
     )
 }
 

@@ -3,7 +3,8 @@
 use crate::cluster::{Cluster, ago, finding, id};
 use api::conditions::Reason;
 use planner::nodes::{
-    Action, Answered, Boot, Decision, FailoverMode, FindingKind, Following, NodeFacts, Outcome, Stage, Start, Valkey,
+    Action, Answered, Boot, Decision, FailoverMode, FindingKind, Following, NodeFacts, NodeState, Outcome, PodCommand,
+    ShardNode, Stage, Start, Valkey,
 };
 use planner::safety::check_commands;
 use topology::{Position, Role};
@@ -218,6 +219,38 @@ fn what_starts_again_without_data_is_not_waited_for() {
         cluster.target.persistent = false;
         assert_eq!(promoted(&cluster.after(4)), if has_data { vec![] } else { vec!["p-3"] });
     }
+}
+
+/// Its primary came back with nothing, and of its two replicas the first was restarted and the second is frozen.
+fn with_a_restarted_and_a_silent_replica() -> Cluster {
+    let mut cluster = Cluster::whole().with_second_replica().silent(6, Some(10), true).following(3, Following::Never);
+    let second = ShardNode {
+        pod: "p-6".into(),
+        pod_uid: Some("uid-6".into()),
+        node_id: id(6),
+        role: Role::Replica,
+        state: NodeState::Online,
+    };
+    cluster.seen.recorded.iter_mut().take(1).for_each(|shard| shard.nodes.push(second.clone()));
+    cluster.change(0, |pod| (pod.valkey, pod.view) = (Valkey::Waiting(waiting(false)), None));
+    cluster
+}
+
+#[test]
+fn whoever_was_restarted_does_not_take_over_while_another_may_have_followed_to_the_end() {
+    let take_over = || {
+        let action = Action::Failover(FailoverMode::Force, None);
+        [PodCommand { pod: "p-3".into(), pod_uid: "uid-3".into(), action }]
+    };
+    let mut cluster = with_a_restarted_and_a_silent_replica();
+    let decision = cluster.after(10);
+    assert_eq!((promoted(&decision), degraded(&decision)), (vec![], Some(Reason::OnlyOlderCopy)));
+    assert!(decision.plan.iter().any(|text| text.contains("p-6 is not heard")), "{:?}", decision.plan);
+    assert!(check_commands(&take_over(), &cluster.target, &cluster.seen).is_err());
+    cluster.target.persistent = false;
+    cluster.seen.pods.remove(6);
+    assert_eq!(promoted(&cluster.after(10)), ["p-3"], "without a volume the other is gone");
+    assert_eq!(check_commands(&take_over(), &cluster.target, &cluster.seen), Ok(()));
 }
 
 #[test]

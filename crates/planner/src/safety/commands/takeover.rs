@@ -1,8 +1,9 @@
 //! When a replica may be told to take over: its primary is dead, and whatever that may bring back the replica has too. Pure.
 
-use super::{Verdict, answering, answers, boot, ensure, is_recorded, named_after, recorded_in, views};
+use super::{Verdict, answering, answers, boot, ensure, is_missed, is_recorded, named_after, recorded_in, views};
 use crate::nodes::{
-    Action, Boot, FailoverMode, Following, NodeFacts, NodeObservation, Outcome, PodObservation, Target, Valkey,
+    Action, Boot, FailoverMode, Following, NodeFacts, NodeObservation, Outcome, PodObservation, ShardNode, Target,
+    Valkey,
 };
 use jiff::{SignedDuration, Timestamp};
 use std::time::Duration;
@@ -26,6 +27,8 @@ pub(super) fn failover(
     let with_data = |boot: &Boot| boot.has_data && boot.last_node_id.as_ref() == Some(primary);
     let waits = seen.pods.iter().filter_map(boot).any(with_data);
     ensure(!(waits && facts.following == Following::Never), "it was restarted, and its primary waits with its data")?;
+    let missed = facts.following == Following::Never && is_shard_missed(primary, target, seen);
+    ensure(!missed, "it was restarted, and a node of its shard that is not heard may have more")?;
     let older = is_kept(primary, target, seen) && end(primary, seen).is_some_and(|end| lags(facts, end, target));
     ensure(!older, "it stopped following before its primary did, which may come back with more")?;
     if let Some(last) = last_seen(primary, target, seen) {
@@ -35,6 +38,13 @@ pub(super) fn failover(
     let better =
         answering(seen).any(|(other, rival)| rival.primary.as_ref() == Some(primary) && is_better(other, rival, facts));
     ensure(!better, "another replica has more of the data")
+}
+
+/// Beside the primary another node on record may have what it had, and does not answer.
+fn is_shard_missed(primary: &NodeId, target: &Target, seen: &NodeObservation) -> bool {
+    let is_it = |node: &ShardNode| node.node_id == *primary;
+    let shard = seen.recorded.iter().find(|shard| shard.nodes.iter().any(is_it));
+    shard.is_some_and(|shard| shard.nodes.iter().any(|node| !is_it(node) && is_missed(node, target, seen)))
 }
 
 /// Its volume is there whatever becomes of the pod, or the pod is there whose emptyDir has its data.
