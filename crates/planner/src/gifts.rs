@@ -6,9 +6,26 @@ use crate::nodes::{Action, PodCommand, PodObservation, Valkey};
 use crate::observation::Observation;
 use crate::pods;
 use crate::report::Report;
+use std::collections::BTreeSet;
 use topology::PodName;
 
 pub fn hold_back(commands: &mut Vec<PodCommand>, observation: &Observation, report: &mut Report) {
+    let planned = told(commands);
+    hold_back_gifts(commands, observation, report);
+    let left = told(commands);
+    // Whoever is given nothing has nothing new to tell: asked all the same, its answer would ask for the next plan, and that for an answer.
+    commands.retain(|command| {
+        !command.action.is_reading() || left.contains(&command.pod) || !planned.contains(&command.pod)
+    });
+}
+
+/// The pods that are told to do something.
+fn told(commands: &[PodCommand]) -> BTreeSet<PodName> {
+    let acting = commands.iter().filter(|command| !command.action.is_reading());
+    acting.map(|command| command.pod.clone()).collect()
+}
+
+fn hold_back_gifts(commands: &mut Vec<PodCommand>, observation: &Observation, report: &mut Report) {
     hold_back_slots(commands, observation, report);
     let (kept, held): (Vec<_>, Vec<_>) = std::mem::take(commands)
         .into_iter()
