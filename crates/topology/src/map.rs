@@ -51,8 +51,11 @@ impl ClusterMap {
                 ownership.push((node.node_id.clone(), node.slots.clone()));
             }
         }
-        ownership.sort();
-        self.ownerships.insert(ownership);
+        // Who knows nobody has no opinion.
+        if view.nodes.len() > 1 || !ownership.is_empty() {
+            ownership.sort();
+            self.ownerships.insert(ownership);
+        }
     }
 
     /// Whether this node was heard itself.

@@ -42,6 +42,12 @@ pub fn place(sites: &[Site], masters: usize, replicas: usize) -> Vec<ShardPlan> 
     shards.iter().filter_map(|shard| named(sites, shard)).collect()
 }
 
+/// The pods of the primaries that there are, and of more to make `masters` of them, spread over zones and nodes.
+pub fn spread(sites: &[Site], masters: usize) -> Vec<PodName> {
+    let chosen = primaries(sites, masters);
+    chosen.iter().filter_map(|index| sites.get(*index)).map(|site| site.pod.clone()).collect()
+}
+
 /// The shard a newcomer helps most: the one with the fewest replicas, then the one it stands farthest from.
 /// Each shard is given by where its members run, the primary first.
 pub fn shard_for(newcomer: &Location, shards: &[Vec<Location>]) -> Option<usize> {

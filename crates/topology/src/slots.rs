@@ -121,6 +121,18 @@ impl SlotSet {
         !self.intersection(other).is_empty()
     }
 
+    /// The first `count` slots, or all when there are fewer.
+    #[must_use]
+    pub fn first(&self, count: u32) -> SlotSet {
+        self.split_at(count).0
+    }
+
+    /// The last `count` slots, or all when there are fewer.
+    #[must_use]
+    pub fn last(&self, count: u32) -> SlotSet {
+        self.split_at(self.count().saturating_sub(count)).1
+    }
+
     /// The first `count` slots, and the rest.
     fn split_at(&self, count: u32) -> (SlotSet, SlotSet) {
         let (mut head, mut tail, mut left) = (SlotSet::default(), SlotSet::default(), count);
