@@ -17,6 +17,8 @@ use valkey::{Address, CallError, Connection};
 
 /// Kept back from the deadline, so that an answer still gets out.
 const RESERVE: Duration = Duration::from_millis(100);
+/// While a command goes on, its node is told and asked nothing else. What comes in portions makes them no longer than this.
+const PORTION: Duration = Duration::from_secs(2);
 const ONE_CONNECTION: Duration = Duration::from_secs(2);
 const POLL: Duration = Duration::from_millis(15);
 
@@ -62,8 +64,8 @@ impl Stop {
 pub struct Execution<'a> {
     pub context: &'a Context,
     pub until: Instant,
-    /// When half of the time is over.
-    half: Instant,
+    /// Nothing long is begun any more after this: others wait for what this node says.
+    no_more_after: Instant,
     pub moved: Option<SlotsMoved>,
     found: String,
     did: Vec<String>,
@@ -72,8 +74,9 @@ pub struct Execution<'a> {
 impl<'a> Execution<'a> {
     pub fn new(context: &'a Context, deadline: Duration) -> Self {
         let now = Instant::now();
-        let (until, half) = (now + deadline.saturating_sub(RESERVE).max(deadline / 2), now + deadline / 2);
-        Self { context, until, half, moved: None, found: String::new(), did: Vec::new() }
+        let until = now + deadline.saturating_sub(RESERVE).max(deadline / 2);
+        let no_more_after = now + PORTION.min(deadline / 2);
+        Self { context, until, no_more_after, moved: None, found: String::new(), did: Vec::new() }
     }
 
     pub fn left(&self) -> Duration {
@@ -82,7 +85,7 @@ impl<'a> Execution<'a> {
 
     /// Whether something long may still be begun.
     pub fn has_time_for_more(&self) -> bool {
-        Instant::now() < self.half
+        Instant::now() < self.no_more_after
     }
 
     pub async fn connect(&self) -> Result<Connection, Stop> {

@@ -14,7 +14,7 @@ use valkey::{CallError, Connection, SlotOwner};
 
 const BETWEEN_TRIES: Duration = Duration::from_millis(100);
 
-/// No slot is begun after half of the time, so that a command ends between two slots.
+/// After a portion no slot is begun, so that a command ends between two slots.
 pub async fn migrate(execution: &mut Execution<'_>, target: &OtherEnd, slots: &SlotSet) -> Result<(), Stop> {
     let me = myself(&execution.nodes().await?)?.id.clone();
     let (mut done, mut keys) = (0_u32, 0);
