@@ -170,7 +170,6 @@ names! {
         /// Too few primaries are left to vote.
         MajorityLost,
         /// What the spec asks for cannot be done yet.
-        NotSupportedYet,
         /// A plan was dropped because it would have endangered data.
         UnsafePlan,
         /// An orchestration is under way.

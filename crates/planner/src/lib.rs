@@ -11,6 +11,7 @@ mod identities;
 mod json;
 mod last_words;
 mod manifest;
+mod min_replicas;
 mod modules;
 mod node_status;
 pub mod nodes;

@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn a_cluster_that_is_not_ready_says_what_is_awaited() {
         let (kind, reason) = (FindingKind::ViewsAgree, Reason::ViewsDiffer);
-        let differing = Finding {
+        let differing = NodeFinding {
             kind,
             status: Some(false),
             reason,
@@ -156,8 +156,8 @@ mod tests {
         assert_eq!(phase_and_reason(&degraded(None, None)).1, "AsExpected", "nothing was wrong before");
     }
 
-    fn said(kind: FindingKind, status: Option<bool>) -> Finding {
-        Finding { kind, status, reason: Reason::NotHeard, message: "views to be read: a-1".to_owned() }
+    fn said(kind: FindingKind, status: Option<bool>) -> NodeFinding {
+        NodeFinding { kind, status, reason: Reason::NotHeard, message: "views to be read: a-1".to_owned() }
     }
 
     fn ready(views: Option<bool>, previous: Option<&ValkeyClusterStatus>) -> ValkeyClusterStatus {

@@ -10,8 +10,8 @@ use crate::report::{Asked, Report};
 use crate::safety;
 use crate::step::Step;
 use crate::{
-    gifts, identities, manifest, modules, objects, parameters, pod_labels, pods, returning, shape, sidecar_updates,
-    sidecars, storage, troubles,
+    gifts, identities, manifest, min_replicas, modules, objects, parameters, pod_labels, pods, returning, shape,
+    sidecar_updates, sidecars, storage, troubles,
 };
 use api::cluster::effective::{self, EffectiveSpec, Layers, SecurityContext};
 use api::cluster::{ValkeyCluster, ValkeyClusterSpec, ownership};
@@ -115,7 +115,9 @@ fn invalid(problems: &[Problem], observation: &Observation, mut report: Report, 
 
 fn valid(cluster: &ValidatedCluster, observation: &Observation, mut report: Report, now: Timestamp) -> Plan {
     report.paused = cluster.spec.paused;
-    let (shape, held) = shape::shape(cluster, observation);
+    let cluster = min_replicas::in_effect(cluster, observation, &mut report);
+    let cluster = cluster.as_ref();
+    let shape = shape::shape(cluster, observation);
     let target = target(cluster, &shape);
     let mut commands = node_commands(&target, observation, &mut report, now);
     gifts::hold_back(&mut commands, observation, &mut report);
@@ -125,10 +127,6 @@ fn valid(cluster: &ValidatedCluster, observation: &Observation, mut report: Repo
     describe_pods(cluster, &shape, &manifests, observation, &mut report, now);
     describe_writes(&writes, observation, &mut report);
     let identities = if report.deleting { Vec::new() } else { identities::steps(observation, &mut report, now) };
-    // Last: whatever else is wrong keeps the cluster from serving, and this does not.
-    for held in held {
-        report.trouble(Reason::NotSupportedYet, held.message);
-    }
     let writes = if report.paused { Vec::new() } else { writes };
     let nudge =
         if report.paused || report.deleting { None } else { pods::nudge(observation, &report.missing_pods, now) };
@@ -182,7 +180,7 @@ fn recorded_target(observation: &Observation) -> Option<Target> {
 }
 
 /// As the pods have it, whatever the spec would say.
-fn stored_min_replicas_to_write(observation: &Observation) -> Option<usize> {
+pub(crate) fn stored_min_replicas_to_write(observation: &Observation) -> Option<usize> {
     let key = ChildKey::new(ChildKind::ConfigMap, names::config_map(&observation.cluster.name));
     let text = json::text(observation.object(&key)?, &format!("/data/{SETTINGS_FILE}"))?;
     let settings: NodeSettings = serde_json::from_str(text).ok()?;

@@ -9,26 +9,12 @@ use crate::pods;
 use manifests::{Shape, ValidatedCluster};
 use topology::{PodName, Role, SlotSet};
 
-/// A difference between spec and shape that stays until somebody does something about it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
-    pub message: String,
-}
-
-/// The shape, and where it differs from the spec.
-pub fn shape(cluster: &ValidatedCluster, observation: &Observation) -> (Shape, Vec<Held>) {
+/// As the spec says, but for pods that hold something: those stay until their nodes have left the cluster.
+pub fn shape(cluster: &ValidatedCluster, observation: &Observation) -> Shape {
     let asked = Shape::of_spec(cluster);
-    let recorded = observation.nodes.as_ref().map(|nodes| nodes.recorded.as_slice()).unwrap_or_default();
-    let primaries = recorded_shards(observation).unwrap_or(asked.primaries);
     let live = observation.stateful_set().map(pods::asked_for);
-    let current = live.unwrap_or_default();
     let needed = needed(observation).max(unread_volumes(observation).min(live.unwrap_or(u32::MAX)));
-    let size = current.max(needed);
-    let replicas_per_primary = copies(recorded, size / primaries).max(asked.replicas_per_primary);
-    let pods = (primaries * (1 + replicas_per_primary)).max(needed);
-    let shape = Shape { primaries, replicas_per_primary, pods, ..asked };
-    let held = held(cluster, &shape);
-    (shape, held)
+    Shape { pods: asked.pods.max(needed), ..asked }
 }
 
 /// How many shards there are, by what is on record.
@@ -102,31 +88,4 @@ fn is_new(facts: &NodeFacts) -> bool {
 
 fn has_started(pod: &PodFacts) -> bool {
     pod.running || pod.ip.is_some() || pod.containers.iter().any(|container| container.ready || container.restarts > 0)
-}
-
-fn held(cluster: &ValidatedCluster, shape: &Shape) -> Vec<Held> {
-    let (masters, replicas) = (cluster.master_count, cluster.replicas_per_master);
-    let shards = (masters != shape.primaries).then(|| {
-        let what = if masters < shape.primaries { "removing" } else { "adding" };
-        format!(
-            "spec.masterCount is {masters} and the cluster has {} shards, which it keeps: {what} shards is not supported yet; set masterCount to {0}",
-            shape.primaries
-        )
-    });
-    let copies = (replicas < shape.replicas_per_primary).then(|| {
-        format!(
-            "spec.replicasPerMaster is {replicas} and shards have {} replicas, which they keep: removing replicas is not supported yet; \
-             set replicasPerMaster to {0}",
-            shape.replicas_per_primary
-        )
-    });
-    let layout = shape.primaries * (1 + shape.replicas_per_primary);
-    let spare = (shape.pods > layout).then(|| {
-        format!(
-            "the pods from ordinal {layout} to {} stay although the spec does not ask for them: they belong to the cluster, hold data or \
-             are not heard, and removing such pods is not supported yet",
-            shape.pods - 1
-        )
-    });
-    [shards, copies, spare].into_iter().flatten().map(|message| Held { message }).collect()
 }

@@ -37,6 +37,8 @@ impl World {
             Action::Replicate(id) => self.replicate_from(&node, id),
             Action::Failover(mode, at_least) => self.fail_over(&node, *mode, at_least.as_ref()),
             Action::Forget(ids) => self.forget(&node, ids),
+            Action::MigrateSlots(slots, to) => self.migrate(&node, slots, to),
+            Action::Leave => self.leave(&node),
         }
     }
 
@@ -161,7 +163,7 @@ impl World {
     }
 }
 
-fn outcome(objection: Objection) -> Outcome {
+pub(crate) fn outcome(objection: Objection) -> Outcome {
     match objection {
         Objection::Invalid(text) | Objection::Unsafe(text) => Outcome::Refused(text),
         Objection::NotNow(text) => Outcome::Failed(text),

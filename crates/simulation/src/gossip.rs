@@ -208,19 +208,21 @@ fn collide(node: &mut Node, words: &Words) {
     }
 }
 
-/// Slots go to the claimant with the higher epoch; who loses all of his becomes the winner's replica.
+/// Slots go to the claimant with the higher epoch. Who loses all of his, to one that has nothing else, was succeeded and becomes its replica.
 fn claim(node: &mut Node, id: &NodeId, slots: &topology::SlotSet, epoch: u64) {
     if slots.is_empty() || *id == node.id {
         return;
     }
     let mut won = slots.clone();
     let mut beaten: Vec<NodeId> = Vec::new();
+    let succeeds = |before: &topology::SlotSet| slots.difference(before).is_empty();
     for (other, peer) in node.peers.iter_mut().filter(|(other, peer)| *other != id && peer.slots.overlaps(slots)) {
         if peer.config_epoch < epoch {
-            peer.slots = peer.slots.difference(slots);
-            if peer.slots.is_empty() {
+            let left = peer.slots.difference(slots);
+            if left.is_empty() && succeeds(&peer.slots) {
                 beaten.push(other.clone());
             }
+            peer.slots = left;
         } else {
             won = won.difference(&peer.slots);
         }
@@ -229,8 +231,9 @@ fn claim(node: &mut Node, id: &NodeId, slots: &topology::SlotSet, epoch: u64) {
         node.role == Role::Replica && node.primary.as_ref().is_some_and(|primary| beaten.contains(primary));
     if node.slots.overlaps(slots) {
         if node.config_epoch < epoch {
-            node.slots = node.slots.difference(slots);
-            follow |= node.slots.is_empty();
+            let left = node.slots.difference(slots);
+            follow |= left.is_empty() && succeeds(&node.slots);
+            node.slots = left;
         } else {
             won = won.difference(&node.slots);
         }

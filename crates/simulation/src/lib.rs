@@ -17,6 +17,7 @@ mod operator;
 mod oracle;
 mod pod;
 mod replication;
+mod scaling;
 mod sidecar;
 mod stage;
 mod user;

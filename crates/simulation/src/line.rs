@@ -7,6 +7,9 @@ use planner::nodes::{Action, Answered, Decision, NodeFacts, Outcome, PodCommand,
 use std::collections::{BTreeMap, VecDeque};
 use topology::{Location, NodeId, NodeView, PodName, PodUid, Role};
 
+/// How long one move of slots takes.
+const MOVING: u64 = 400;
+
 /// What goes wrong between operator and sidecars, each as a chance of one in so many; 0 is never.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
@@ -171,7 +174,8 @@ impl Line {
         }
         for ((pod, uid), actions) in batches {
             let late = if self.faults.delay == 0 { 0 } else { world.chance.u64(..self.faults.delay) };
-            let next_at = world.now + TICK + late;
+            let moves = actions.iter().any(|action| matches!(action, Action::MigrateSlots(..)));
+            let next_at = world.now + TICK + late + if moves { MOVING } else { 0 };
             self.flights.push(Flight { uid, pod, actions, next_at, fence: fence.clone() });
         }
     }

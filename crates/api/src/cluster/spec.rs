@@ -60,12 +60,12 @@ pub struct ValkeyClusterSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub valkey_image: Option<ValkeyImage>,
     /// Number of shards, each with one primary. At least 3, and not more than 1000 pods: 1000 shards without replicas, 500 with one
-    /// replica each. A cluster that was formed keeps its number, and says so (NotSupportedYet). Default: 3.
+    /// replica each. Slots move to new shards, and away from those that go, before their pods end. Default: 3.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = built_in::MASTER_COUNT, "x-kubernetes-validations" = rules::master_count()))]
     pub master_count: Option<i32>,
-    /// Replicas of each primary, from 0 to 5. With 0 the loss of a pod is the loss of a shard. More are added at once; shards keep those
-    /// they have when it is lowered, and say so (NotSupportedYet). Default: 1.
+    /// Replicas of each primary, from 0 to 5. With 0 the loss of a pod is the loss of a shard. Replicas are added at once, and
+    /// go when those that stay have all data. Default: 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-validations" = rules::replicas_per_master()))]
     pub replicas_per_master: Option<i32>,

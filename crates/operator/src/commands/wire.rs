@@ -3,11 +3,15 @@
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use link::contract::{
-    self, AddSlots, ClusterView, Condition, Failover, Forget, FullView, Meet, NodeAddress, NodeState, OpenGate, Probe,
-    ReadView, Replicate, SetConfigEpoch, command,
+    self, AddSlots, ClusterView, Condition, Failover, Forget, FullView, Leave, Meet, MigrateSlots, NodeAddress,
+    NodeState, OpenGate, Probe, ReadView, Replicate, SetConfigEpoch, command,
 };
 use planner::nodes::{Action, Boot, FailoverMode, Following, NodeFacts, Peer, Start};
 use topology::{NodeId, NodeView, Position, Role, SlotRange, SlotSet, ViewSummary, ViewedNode};
+
+/// Keys that move in one go. While the last of them are handed over clients wait, and afterwards while the old owner deletes them: with so
+/// many, some tens of milliseconds each.
+const KEYS_AT_MOST: u32 = 40_000;
 
 /// The action as it travels.
 pub fn action(action: &Action) -> command::Action {
@@ -30,6 +34,12 @@ pub fn action(action: &Action) -> command::Action {
         Action::Forget(ids) => {
             command::Action::Forget(Forget { node_ids: ids.iter().map(|id| id.as_str().to_owned()).collect() })
         }
+        Action::MigrateSlots(slots, target) => command::Action::MigrateSlots(MigrateSlots {
+            ranges: ranges(slots),
+            target_node_id: target.as_str().to_owned(),
+            keys_at_most: KEYS_AT_MOST,
+        }),
+        Action::Leave => command::Action::Leave(Leave {}),
         Action::OpenGate(start, reason) => {
             command::Action::OpenGate(OpenGate { start: how(*start).into(), reason: reason.clone() })
         }

@@ -18,6 +18,10 @@ pub enum Action {
     /// With what it has to have, if its primary was seen to have that and may come back with it.
     Failover(FailoverMode, Option<Position>),
     Forget(Vec<NodeId>),
+    /// Give these slots, or the first of them, to that node.
+    MigrateSlots(SlotSet, NodeId),
+    /// Become a new, empty node that knows nobody.
+    Leave,
     OpenGate(Start, String),
 }
 
@@ -68,6 +72,8 @@ impl Action {
             // Primaries that started a moment ago vote only after some seconds; the sidecar waits for them.
             Action::Failover(..) => Duration::from_secs(12),
             Action::Replicate(_) => Duration::from_secs(5),
+            Action::MigrateSlots(..) => Duration::from_secs(30),
+            Action::Leave => Duration::from_secs(5),
             _ => Duration::from_secs(2),
         }
     }
@@ -98,6 +104,8 @@ impl fmt::Display for Action {
             Action::Forget(ids) => {
                 write!(f, "forget {}", ids.iter().map(NodeId::short).collect::<Vec<_>>().join(", "))
             }
+            Action::MigrateSlots(slots, to) => write!(f, "give slots {slots} to {}", to.short()),
+            Action::Leave => f.write_str("leave the cluster"),
             Action::OpenGate(Start::AsIs, why) => write!(f, "start as it is: {why}"),
             Action::OpenGate(Start::Fresh, why) => write!(f, "start as a new node: {why}"),
         }

@@ -60,6 +60,7 @@ fn begun(running: &Orchestration) -> Event {
         OrchestrationKind::Failover => ("FailoverStarted", "a primary is down; a replica takes over"),
         OrchestrationKind::Form => ("FormationStarted", "the nodes become a cluster"),
         OrchestrationKind::Heal => ("HealStarted", "the nodes become a whole cluster again"),
+        OrchestrationKind::Scale => ("ScaleStarted", "the cluster gets the shards and replicas that are asked for"),
     };
     Event {
         about: running.id.clone(),
@@ -81,6 +82,9 @@ fn ended(model: &ClusterModel, running: &Orchestration, after: Option<&Orchestra
         (OrchestrationKind::Failover, _) => ("FailoverDone", "every shard has a primary again"),
         (OrchestrationKind::Heal, _) if !doubts.is_empty() => ("HealUnfinished", doubts.as_str()),
         (OrchestrationKind::Heal, _) => ("Healed", "the nodes were brought together again"),
+        (OrchestrationKind::Scale, Some(_)) => ("Interrupted", "something more urgent comes first"),
+        (OrchestrationKind::Scale, _) if !doubts.is_empty() => ("ScaleUnfinished", doubts.as_str()),
+        (OrchestrationKind::Scale, _) => ("Scaled", "the cluster has the shards and replicas that are asked for"),
     };
     Event { about: running.id.clone(), warning: false, reason, message: format!("{what} (after {took} ms)") }
 }

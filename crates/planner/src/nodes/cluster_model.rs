@@ -43,6 +43,8 @@ pub(crate) struct ClusterModel<'a> {
     pub target: &'a Target,
     pub recorded: &'a [Shard],
     pub running: Option<&'a Orchestration>,
+    /// Scaling was begun, and makes way for something more urgent.
+    pub scale_waits: bool,
     pub now: Timestamp,
     /// In order of their ordinals.
     pub members: Vec<Member<'a>>,
@@ -128,7 +130,20 @@ impl<'a> ClusterModel<'a> {
         let (covered, indexes) = (OnceCell::new(), OnceCell::new());
         let members = Vec::new();
         let running = seen.running.as_ref();
-        let mut model = ClusterModel { target, recorded, running, now, members, map, emptied, large, covered, indexes };
+        let scale_waits = seen.queue.iter().any(|queued| queued.kind == OrchestrationKind::Scale);
+        let mut model = ClusterModel {
+            target,
+            recorded,
+            running,
+            scale_waits,
+            now,
+            members,
+            map,
+            emptied,
+            large,
+            covered,
+            indexes,
+        };
         // What is remembered on first use needs the members: nothing before this line asks for it.
         let trusted = model.trusted(seen);
         model.members = seen.pods.iter().map(|pod| model.member(pod, seen, &trusted)).collect();

@@ -7,7 +7,7 @@ use super::limits::{self, LISTED, cut, listed};
 use super::observation::{NodeObservation, Outcome, Target};
 use super::proposal::{Proposal, command, due};
 use super::record::{Answers, Orchestration, OrchestrationKind, Queued, Setback, Stage};
-use super::{announcement, departed, failover, findings, form, heal, shards, views};
+use super::{announcement, departed, failover, findings, form, heal, scale, shards, views};
 use jiff::Timestamp;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,9 +16,9 @@ use topology::PodName;
 pub fn decide(target: &Target, seen: &NodeObservation, now: Timestamp) -> Decision {
     let model = ClusterModel::new(target, seen, now);
     let mut proposals: Vec<Proposal> = failover::propose(&model).into_iter().collect();
-    let unread = !views::missing(&model).is_empty();
+    let unread = is_unread(&model);
     if !unread {
-        proposals.extend(form::propose(&model).into_iter().chain(heal::propose(&model)));
+        proposals.extend(form::propose(&model).or_else(|| heal::propose(&model)).or_else(|| scale::propose(&model)));
     }
     let active = proposals.iter().find(|proposal| !proposal.stuck).or(proposals.first());
     let orchestration = match active {
@@ -29,11 +29,11 @@ pub fn decide(target: &Target, seen: &NodeObservation, now: Timestamp) -> Decisi
     let shards = shards::shards(&model, !unread && !forming);
     Decision {
         commands: commands(&model, active, &proposals),
-        queue: queued(&model, &proposals, active, &seen.queue),
+        queue: queued(&model, &proposals, active, seen),
         roles: shards::roles(&model),
         serving: shards::serving(&model),
         findings: findings::findings(&model, &proposals),
-        plan: plan(&proposals),
+        plan: plan(&model, &proposals, unread),
         events: announcement::events(&model, orchestration.as_ref(), !shards.is_empty()),
         shards,
         requeue_after: requeue_after(&model, active, unread),
@@ -86,6 +86,7 @@ fn kind_name(kind: OrchestrationKind) -> &'static str {
         OrchestrationKind::Failover => "failover",
         OrchestrationKind::Form => "form",
         OrchestrationKind::Heal => "heal",
+        OrchestrationKind::Scale => "scale",
     }
 }
 
@@ -178,19 +179,50 @@ fn requeue_after(model: &ClusterModel, active: Option<&Proposal>, unread: bool) 
 }
 
 /// What waits for its turn. A kind keeps the time it was first wanted.
-fn queued(model: &ClusterModel, proposals: &[Proposal], active: Option<&Proposal>, queue: &[Queued]) -> Vec<Queued> {
+fn queued(
+    model: &ClusterModel,
+    proposals: &[Proposal],
+    active: Option<&Proposal>,
+    seen: &NodeObservation,
+) -> Vec<Queued> {
     let active = active.map(|proposal| proposal.kind);
     let waiting = proposals.iter().filter(|proposal| Some(proposal.kind) != active);
     let entry = |proposal: &Proposal| {
-        let before = queue.iter().find(|queued| queued.kind == proposal.kind);
+        let before = seen.queue.iter().find(|queued| queued.kind == proposal.kind);
         let since = before.map_or(model.now, |queued| queued.since);
         Queued { kind: proposal.kind, since, why: cut(&sentence(proposal)) }
     };
-    waiting.map(entry).collect()
+    let mut queue: Vec<Queued> = waiting.map(entry).collect();
+    queue.extend(interrupted_scale(model, proposals, active, seen));
+    queue
 }
 
-fn plan(proposals: &[Proposal]) -> Vec<String> {
-    proposals.iter().map(|proposal| cut(&sentence(proposal))).take(LISTED).collect()
+/// Slots that are on their way when something more urgent comes up: nobody could tell from the nodes that more were to follow.
+fn interrupted_scale(
+    model: &ClusterModel,
+    proposals: &[Proposal],
+    active: Option<OrchestrationKind>,
+    seen: &NodeObservation,
+) -> Option<Queued> {
+    let was_running = seen.running.as_ref().filter(|running| running.kind == OrchestrationKind::Scale);
+    let was_waiting = seen.queue.iter().find(|queued| queued.kind == OrchestrationKind::Scale);
+    let proposed = proposals.iter().any(|proposal| proposal.kind == OrchestrationKind::Scale);
+    let makes_way = active.is_some_and(|kind| kind != OrchestrationKind::Scale);
+    let is_lost = !proposed && (makes_way || was_waiting.is_some() && active.is_none() && is_unread(model));
+    let since = was_waiting.map(|queued| queued.since).or(was_running.map(|running| running.started_at));
+    let why = || format!("{}: goes on afterwards", kind_name(OrchestrationKind::Scale));
+    since.filter(|_| is_lost).map(|since| Queued { kind: OrchestrationKind::Scale, since, why: why() })
+}
+
+fn is_unread(model: &ClusterModel) -> bool {
+    !views::missing(model).is_empty()
+}
+
+fn plan(model: &ClusterModel, proposals: &[Proposal], unread: bool) -> Vec<String> {
+    // While slots move their owners are busy for a moment, and what they see is read afterwards.
+    let moving = model.running.filter(|running| running.kind == OrchestrationKind::Scale && unread);
+    let moving = moving.map(|running| Proposal::new(running.kind, running.step, Vec::new()));
+    proposals.iter().chain(&moving).map(|proposal| cut(&sentence(proposal))).take(LISTED).collect()
 }
 
 fn sentence(proposal: &Proposal) -> String {
@@ -204,12 +236,16 @@ fn sentence(proposal: &Proposal) -> String {
         Stage::Meet => "introducing the nodes to each other",
         Stage::Replicate => "making nodes replicas",
         Stage::Forget => "forgetting nodes that are gone",
+        Stage::MoveSlots => "moving slots",
+        Stage::HandOver => "handing over to pods that stay",
+        Stage::Leave => "nodes whose pods go leave the cluster",
         Stage::Verify => "comparing every node's view",
     };
     let waits: Vec<String> =
         proposal.waits.iter().chain(proposal.blocked.iter().map(|(_, text)| text)).cloned().collect();
+    let detail = proposal.detail.as_ref().map(|detail| format!(", {detail}")).unwrap_or_default();
     match waits.is_empty() {
-        true => format!("{}: {doing}", kind_name(proposal.kind)),
-        false => format!("{}: {doing}; waiting for: {}", kind_name(proposal.kind), listed(&waits)),
+        true => format!("{}: {doing}{detail}", kind_name(proposal.kind)),
+        false => format!("{}: {doing}{detail}; waiting for: {}", kind_name(proposal.kind), listed(&waits)),
     }
 }

@@ -93,10 +93,16 @@ pub(crate) fn is_any_doubtful(model: &ClusterModel) -> bool {
 /// Where a node still runs although its pod was replaced: it is heard in a view from so long after the other's start that those who
 /// missed it would say so.
 pub(crate) fn still_runs_at<'a>(model: &ClusterModel<'a>, id: &NodeId) -> Option<&'a str> {
-    let started = successor(model, id).filter(|_| !is_current(model, id))?.facts()?.started_at?;
+    let successor = successor(model, id).filter(|member| !is_current(model, id) && !has_just_left(member))?;
+    let started = successor.facts()?.started_at?;
     let late = |view: &&NodeView| age(view.read_at, started) >= model.target.node_timeout * 2;
     let mut views = model.members.iter().filter_map(Member::view).filter(late);
     views.find_map(|view| view.get(id).filter(|node| node.is_heard()).map(|node| node.ip.as_str()))
+}
+
+/// It was told to become a new node, and is still heard under its old name for a moment.
+fn has_just_left(member: &Member) -> bool {
+    member.pod.answer.as_ref().is_some_and(|answer| answer.action == Action::Leave)
 }
 
 /// Its pod, by its host name, is one of ours that is not wanted any more and is not there. One on record comes back.

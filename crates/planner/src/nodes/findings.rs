@@ -206,7 +206,6 @@ fn troubles(model: &ClusterModel, proposals: &[Proposal]) -> Vec<(Reason, String
     troubles.extend(gates::blocked(model));
     troubles.extend(strangers(model));
     troubles.extend(model.map.ids().filter_map(|id| outliving(model, id)));
-    troubles.extend(unsupported(model));
     troubles.sort();
     troubles.dedup();
     troubles
@@ -272,12 +271,4 @@ fn outliving(model: &ClusterModel, id: &NodeId) -> Option<(Reason, String)> {
         id.short()
     );
     Some((Reason::UnknownNode, text))
-}
-
-/// More or fewer shards than the cluster was formed with.
-fn unsupported(model: &ClusterModel) -> Option<(Reason, String)> {
-    let (shards, wanted) = (model.recorded.len(), model.target.masters);
-    let text =
-        format!("the cluster has {shards} shards and masterCount is {wanted}: changing that is not supported yet");
-    (shards > 0 && shards != wanted).then_some((Reason::NotSupportedYet, text))
 }

@@ -71,9 +71,10 @@ fn introductions_of_those_there(model: &ClusterModel) -> Vec<PodCommand> {
     introductions.map(|(_, commands)| commands).unwrap_or_default()
 }
 
-/// Pods that the spec does not ask for any more may be a part of the cluster all the same: their volumes were kept.
+/// Pods that the spec does not ask for any more may be a part of the cluster all the same: their volumes were kept, or they were met already.
+/// They leave when it is formed.
 fn takes_part(model: &ClusterModel, member: &Member) -> bool {
-    member.wanted || !model.slots(member).is_empty() || member.is(Role::Replica)
+    member.wanted || !model.slots(member).is_empty() || member.is(Role::Replica) || !member.alone()
 }
 
 /// While a pod is away nothing proves that two groups of nodes are one cluster: only those that share an acquaintance meet.

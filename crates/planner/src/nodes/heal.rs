@@ -3,9 +3,10 @@
 use super::cluster_model::{ClusterModel, Member, Membership};
 use super::join;
 use super::limits::PATIENCE;
+use super::primaries::primaries;
 use super::proposal::Proposal;
 use super::record::{OrchestrationKind, Stage};
-use super::{departed, findings, form, gates, mesh, repair};
+use super::{departed, findings, form, gates, mesh, repair, scale};
 use api::conditions::Reason;
 
 pub(crate) fn propose(model: &ClusterModel) -> Option<Proposal> {
@@ -32,7 +33,11 @@ fn emptied(model: &ClusterModel) -> Option<Proposal> {
 /// Nodes of ours meet again, newcomers join a shard that lacks a replica.
 fn connect(model: &ClusterModel) -> Option<Proposal> {
     let pairings = join::pairings(model);
-    let joins = |member: &Member| pairings.iter().any(|pair| pair.replica.name() == member.name());
+    let new_primaries = primaries(model);
+    let joins = |member: &Member| {
+        let follows = pairings.iter().any(|pair| pair.replica.name() == member.name());
+        follows || new_primaries.iter().any(|primary| primary.name() == member.name())
+    };
     let group = model.belonging().into_iter();
     let group: Vec<Member> = group.filter(|member| member.membership != Membership::Fresh || joins(member)).collect();
     let introductions = mesh::introductions(model, &group);
@@ -42,12 +47,12 @@ fn connect(model: &ClusterModel) -> Option<Proposal> {
     let (step, mut commands) = introductions.unwrap_or((Stage::Replicate, Vec::new()));
     commands.extend(join::commands(&pairings, group.len()));
     let waits = vec!["the nodes to know each other at their present addresses".to_owned()];
-    Some(Proposal::new(OrchestrationKind::Heal, step, commands).and_waits(waits))
+    Some(Proposal::new(scale::kind(model), step, commands).and_waits(waits))
 }
 
 fn forget(model: &ClusterModel) -> Option<Proposal> {
     let commands = departed::forget(model);
-    (!commands.is_empty()).then(|| Proposal::new(OrchestrationKind::Heal, Stage::Forget, commands))
+    (!commands.is_empty()).then(|| Proposal::new(scale::kind(model), Stage::Forget, commands))
 }
 
 /// A heal that was begun ends when the nodes agree, or when only time can help.

@@ -4,7 +4,9 @@ use super::action::{Action, PodCommand};
 use super::cluster_model::{ClusterModel, Member, Membership};
 use super::findings::in_sync;
 use super::mesh;
+use super::primaries::{is_served, is_spare, primaries};
 use super::proposal::command;
+use super::scale;
 use topology::{Location, NodeId, Role, shard_for};
 
 /// A node and the primary it shall follow.
@@ -14,25 +16,45 @@ pub(crate) struct Pairing<'a> {
     pub primary: Member<'a>,
 }
 
-/// Who joins which shard. Nobody joins before every shard has its owner and the number of shards is as wanted.
+/// A shard that nodes may join.
+struct Home<'a> {
+    primary: Member<'a>,
+    /// Where those run that count: in a shard that stays, only pods that stay.
+    places: Vec<Location>,
+    stays: bool,
+}
+
+/// Who joins which shard. Nobody joins before every shard has its owner.
 pub(crate) fn pairings<'a>(model: &ClusterModel<'a>) -> Vec<Pairing<'a>> {
-    let owners = model.owners();
-    if owners.len() != model.target.masters || !model.map.owners().keys().all(|id| model.by_id(id).is_some()) {
+    if !is_served(model) {
         return Vec::new();
     }
-    let mut shards: Vec<Vec<Location>> = owners.iter().map(|owner| locations(model, owner)).collect();
+    let primaries = primaries(model);
+    let mut homes: Vec<Home> = primaries.iter().map(|primary| staying(model, primary)).collect();
+    homes.extend(model.owners().iter().filter(|owner| is_spare(&primaries, owner)).map(|owner| leaving(model, owner)));
     let mut pairings = Vec::new();
-    let mut joining = unattached(model);
-    joining.extend(surplus(model, &owners));
+    let mut joining = unattached(model, &primaries);
+    joining.extend(surplus(model, &primaries));
+    let engaged = scale::engaged(model);
+    let moves = |id: Option<&NodeId>| id.is_some_and(|id| engaged.contains(id));
+    joining.retain(|one| !moves(one.id()) && !moves(one.facts().and_then(|facts| facts.primary.as_ref())));
     joining.sort_by_key(|replica| commanded_primary(replica).is_none());
     for replica in joining {
-        let Some(index) = choose(model, &replica, &owners, &shards) else { continue };
-        if let (Some(primary), Some(shard)) = (owners.get(index), shards.get_mut(index)) {
-            shard.push(replica.pod.location.clone());
-            pairings.push(Pairing { replica, primary: *primary });
+        let home = choose(model, &replica, &homes).and_then(|index| homes.get_mut(index));
+        if let Some(home) = home {
+            home.places.push(replica.pod.location.clone());
+            pairings.push(Pairing { replica, primary: home.primary });
         }
     }
     pairings
+}
+
+/// Replicas that stay, of which their shards have too many and which no other shard lacks.
+pub(crate) fn unneeded<'a>(model: &ClusterModel<'a>) -> Vec<Member<'a>> {
+    let needed = pairings(model);
+    let mut unneeded = surplus(model, &primaries(model));
+    unneeded.retain(|member| needed.iter().all(|pair| pair.replica.name() != member.name()));
+    unneeded
 }
 
 /// Whom it is being told to follow: it goes there whatever else would be as good, or two would end up in one place.
@@ -43,62 +65,83 @@ pub(crate) fn commanded_primary<'a>(member: &Member<'a>) -> Option<&'a NodeId> {
     })
 }
 
-/// Where the members of a shard are, the primary first.
-fn locations(model: &ClusterModel, owner: &Member) -> Vec<Location> {
-    let replicas = owner.id().map(|id| model.replicas_of(id)).unwrap_or_default();
-    [owner].into_iter().chain(&replicas).map(|member| member.pod.location.clone()).collect()
+fn staying<'a>(model: &ClusterModel<'a>, primary: &Member<'a>) -> Home<'a> {
+    let members = [*primary].into_iter().chain(replicas(model, primary));
+    let places = members.filter(|member| member.wanted).map(|member| member.pod.location.clone()).collect();
+    Home { primary: *primary, places, stays: true }
+}
+
+/// As long as it has slots its data shall have its copies.
+fn leaving<'a>(model: &ClusterModel<'a>, owner: &Member<'a>) -> Home<'a> {
+    let members = [*owner].into_iter().chain(replicas(model, owner));
+    Home { primary: *owner, places: members.map(|member| member.pod.location.clone()).collect(), stays: false }
+}
+
+/// Of two pods that say they are the same node, neither counts.
+fn replicas<'a>(model: &ClusterModel<'a>, primary: &Member) -> Vec<Member<'a>> {
+    let mut replicas = primary.id().map(|id| model.replicas_of(id)).unwrap_or_default();
+    replicas.retain(|replica| replica.membership != Membership::Duplicate);
+    replicas
 }
 
 /// Replicas that a shard has too many of, as when two pods were replaced at once. Those that stay follow without a gap, and
 /// nobody moves while a pod may only be on its way back.
-fn surplus<'a>(model: &ClusterModel<'a>, owners: &[Member<'a>]) -> Vec<Member<'a>> {
-    let kept = model.target.replicas_per_master;
-    let of = |owner: &Member| owner.id().map(|id| model.replicas_of(id)).unwrap_or_default();
-    let spare = |mut replicas: Vec<Member<'a>>| {
+fn surplus<'a>(model: &ClusterModel<'a>, primaries: &[Member<'a>]) -> Vec<Member<'a>> {
+    let spare = |primary: &Member| {
+        // A primary whose pod goes is succeeded by one of them.
+        let kept = model.target.replicas_per_master + usize::from(!primary.wanted);
+        let mut replicas = replicas(model, primary);
+        replicas.retain(|replica| replica.wanted);
         replicas.sort_by_key(|replica| !in_sync(replica));
         let safe = replicas.iter().take(kept).all(in_sync);
         if safe { replicas.split_off(kept.min(replicas.len())) } else { Vec::new() }
     };
-    if model.all_answer() { owners.iter().flat_map(|owner| spare(of(owner))).collect() } else { Vec::new() }
+    if model.all_answer() { primaries.iter().flat_map(spare).collect() } else { Vec::new() }
 }
 
-/// Nodes of ours that own nothing, hold nothing and follow nobody who owns something.
-fn unattached<'a>(model: &ClusterModel<'a>) -> Vec<Member<'a>> {
-    model.members.iter().filter(|member| member.wanted && is_unattached(model, member)).copied().collect()
+/// Nodes of ours that own nothing and shall own nothing, hold nothing and follow nobody who owns something.
+fn unattached<'a>(model: &ClusterModel<'a>, primaries: &[Member<'a>]) -> Vec<Member<'a>> {
+    let joins = |member: &&Member| member.wanted && is_unattached(model, primaries, member);
+    model.members.iter().filter(joins).copied().collect()
 }
 
-fn is_unattached(model: &ClusterModel, member: &Member) -> bool {
-    let Some(facts) = member.facts() else { return false };
+fn is_unattached(model: &ClusterModel, primaries: &[Member], member: &Member) -> bool {
+    let Some(facts) = member.facts().filter(|_| is_spare(primaries, member)) else { return false };
     let nothing_attributed = model.map.attributed(&facts.node_id).is_empty();
     match (member.membership, facts.role) {
         (Membership::Fresh, _) => true,
         (Membership::Ours, Role::Primary) => facts.keys == 0 && facts.summary.slots_mine == 0 && nothing_attributed,
-        (Membership::Ours, Role::Replica) => follows_nothing(model, member),
+        (Membership::Ours, Role::Replica) => follows_nothing(model, primaries, member),
         _ => false,
     }
 }
 
-/// Its primary owns no slot in anybody's eyes: its data is nobody's any more.
-fn follows_nothing(model: &ClusterModel, member: &Member) -> bool {
+/// Its primary owns no slot in anybody's eyes, and is not about to: its data is nobody's any more.
+fn follows_nothing(model: &ClusterModel, primaries: &[Member], member: &Member) -> bool {
     let primary = member.facts().and_then(|facts| facts.primary.as_ref());
-    primary.is_some_and(|id| model.map.attributed(id).is_empty()) && model.map.unassigned().is_empty()
+    let is_new = |id: &NodeId| primaries.iter().any(|primary| primary.has_id(id));
+    primary.is_some_and(|id| !is_new(id) && model.map.attributed(id).is_empty()) && model.map.unassigned().is_empty()
 }
 
 /// The shard it is on its way to, the one it was in when that lacks a replica, else the one it helps most.
-fn choose(model: &ClusterModel, replica: &Member, owners: &[Member], shards: &[Vec<Location>]) -> Option<usize> {
+fn choose(model: &ClusterModel, replica: &Member, homes: &[Home]) -> Option<usize> {
     if let Some(id) = commanded_primary(replica) {
-        return owners.iter().position(|owner| owner.has_id(id));
+        return homes.iter().position(|home| home.primary.has_id(id));
     }
-    let full = 1 + model.target.replicas_per_master;
+    let is_open = |home: &Home| home.places.len() < 1 + model.target.replicas_per_master;
     let before = model.recorded.iter().find(|shard| shard.nodes.iter().any(|node| node.pod == *replica.name()));
-    let of_before = |owner: &Member| before.is_some_and(|shard| shard.slots.overlaps(&model.slots(owner)));
-    let earlier = owners.iter().position(of_before);
-    if earlier.and_then(|index| shards.get(index)).is_some_and(|shard| shard.len() < full) {
+    let of_before = |home: &Home| before.is_some_and(|shard| shard.slots.overlaps(&model.slots(&home.primary)));
+    let earlier = homes.iter().position(of_before);
+    if earlier.and_then(|index| homes.get(index)).is_some_and(is_open) {
         return earlier;
     }
-    let open: Vec<usize> =
-        (0..shards.len()).filter(|index| shards.get(*index).is_some_and(|s| s.len() < full)).collect();
-    let places: Vec<Vec<Location>> = open.iter().filter_map(|index| shards.get(*index).cloned()).collect();
+    helped_most(replica, homes, |home| home.stays && is_open(home)).or_else(|| helped_most(replica, homes, is_open))
+}
+
+fn helped_most(replica: &Member, homes: &[Home], such: impl Fn(&Home) -> bool) -> Option<usize> {
+    let open = homes.iter().enumerate().filter(|(_, home)| such(home));
+    let (open, places): (Vec<usize>, Vec<Vec<Location>>) =
+        open.map(|(index, home)| (index, home.places.clone())).unzip();
     shard_for(&replica.pod.location, &places).and_then(|index| open.get(index).copied())
 }
 

@@ -1,4 +1,4 @@
-//! What to tell the nodes of a Valkey cluster next, and what to say about it: form, heal, fail over. Pure: no IO, no clock.
+//! What to tell the nodes of a Valkey cluster next, and what to say about it: form, heal, fail over, scale. Pure: no IO, no clock.
 //! The operator calls `decide` after observing, checks the result with `check_commands`, sends the commands and publishes the rest.
 
 mod action;
@@ -19,9 +19,11 @@ mod limits;
 mod mesh;
 mod node_failures;
 mod observation;
+mod primaries;
 mod proposal;
 mod record;
 mod repair;
+mod scale;
 mod shards;
 pub mod status;
 mod views;

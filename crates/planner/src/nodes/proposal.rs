@@ -13,6 +13,8 @@ pub(crate) struct Proposal {
     pub kind: OrchestrationKind,
     pub step: Stage,
     pub commands: Vec<PodCommand>,
+    /// How far it is, in words.
+    pub detail: Option<String>,
     /// What it waits for, in words.
     pub waits: Vec<String>,
     /// What only a change from outside can solve.
@@ -23,7 +25,7 @@ pub(crate) struct Proposal {
 
 impl Proposal {
     pub fn new(kind: OrchestrationKind, step: Stage, commands: Vec<PodCommand>) -> Proposal {
-        Proposal { kind, step, commands, waits: Vec::new(), blocked: Vec::new(), stuck: false }
+        Proposal { kind, step, commands, detail: None, waits: Vec::new(), blocked: Vec::new(), stuck: false }
     }
 
     pub fn waiting(kind: OrchestrationKind, step: Stage, waits: Vec<String>) -> Proposal {

@@ -68,6 +68,8 @@ pub enum OrchestrationKind {
     Form,
     /// The cluster becomes whole again.
     Heal,
+    /// The cluster gets as many shards and replicas as are asked for.
+    Scale,
 }
 
 /// A step of an orchestration.
@@ -91,6 +93,12 @@ pub enum Stage {
     Replicate,
     /// Nodes that no longer exist are forgotten.
     Forget,
+    /// Primaries give slots to others.
+    MoveSlots,
+    /// Primaries whose pods go are succeeded by replicas whose pods stay.
+    HandOver,
+    /// Nodes whose pods go leave the cluster.
+    Leave,
     /// Comparing every node's view.
     Verify,
 }

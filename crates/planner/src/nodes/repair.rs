@@ -30,12 +30,20 @@ pub(crate) fn returned(model: &ClusterModel) -> Vec<PodCommand> {
     let due = |member: &Member| {
         let id = member.id()?;
         let attributed = model.map.attributed(id).intersection(&open);
+        let attributed =
+            if attributed.is_empty() { attributed } else { attributed.difference(&on_their_way(model, id)) };
         let recorded = recorded_slots(model, id).intersection(&free);
         let slots = if nothing_followed(model, member) { attributed.union(&recorded) } else { recorded };
         let able = member.belongs() && member.is(Role::Primary);
         (able && !slots.is_empty()).then(|| grant(model, member, slots, 0))
     };
     model.members.iter().filter_map(due).flatten().collect()
+}
+
+/// Slots that some view gives to another node that answers: they are on their way from one to the other, and nobody dropped them.
+fn on_their_way(model: &ClusterModel, id: &NodeId) -> SlotSet {
+    let others = model.members.iter().filter_map(Member::id).filter(|other| *other != id);
+    others.fold(SlotSet::default(), |all, other| all.union(&model.map.attributed(other)))
 }
 
 fn recorded_slots(model: &ClusterModel, id: &NodeId) -> SlotSet {

@@ -1,5 +1,6 @@
 //! The rules for commands to nodes. Pure.
 
+mod scaling;
 mod takeover;
 
 use super::{Violation, volumes};
@@ -16,6 +17,8 @@ pub fn check_commands(commands: &[PodCommand], target: &Target, seen: &NodeObser
     for command in commands {
         check(command, target, seen).map_err(|rule| violation(command, rule))?;
     }
+    let second = scaling::second_move(commands, seen);
+    second.map_or(Ok(()), |command| Err(violation(command, "one of the two has a part in another move")))?;
     no_slot_twice(commands)
 }
 
@@ -65,6 +68,7 @@ fn check(command: &PodCommand, target: &Target, seen: &NodeObservation) -> Verdi
     ensure(pod.connected, "its sidecar is not on the line")?;
     ensure(!pod.is_busy(), "it is carrying out another command")?;
     ensure(!disturbs_election(pod, &command.action, seen), "an election of its shard is under way")?;
+    ensure(!scaling::disturbs_move(pod, &command.action, seen), "slots of its shard are being moved")?;
     match &command.action {
         Action::Probe | Action::ReadView => Ok(()),
         Action::Meet(peers) => peers.iter().try_for_each(|peer| meet(pod, peer, seen)),
@@ -72,10 +76,12 @@ fn check(command: &PodCommand, target: &Target, seen: &NodeObservation) -> Verdi
         Action::SetConfigEpoch(_) => {
             ensure(answers(pod).is_some_and(|facts| facts.role == Role::Primary), "it is no primary")
         }
-        Action::Replicate(id) => ensure(!pod.terminating, ENDING).and_then(|()| replicate(pod, id, seen)),
+        Action::Replicate(id) => ensure(!pod.terminating, ENDING).and_then(|()| replicate(pod, id, target, seen)),
         Action::Failover(mode, bound) => takeover::failover(pod, *mode, bound.as_ref(), target, seen),
         Action::Forget(ids) => ids.iter().try_for_each(|id| forget(id, seen)),
         Action::OpenGate(start, _) => open_gate(pod, *start, target, seen),
+        Action::MigrateSlots(slots, to) => scaling::migrate(pod, slots, to, target, seen),
+        Action::Leave => scaling::leave(pod, target, seen),
     }
 }
 
@@ -87,15 +93,17 @@ fn disturbs_election(pod: &PodObservation, action: &Action, seen: &NodeObservati
     let mut contested = seen.pods.iter().filter(electing).filter_map(|other| answers(other)?.primary.as_ref());
     let own = answers(pod).and_then(|facts| facts.primary.as_ref());
     match action {
-        Action::Failover(..) | Action::Replicate(_) => contested.any(|primary| own == Some(primary)),
+        Action::Failover(..) | Action::Replicate(_) | Action::Leave => contested.any(|primary| own == Some(primary)),
         Action::Forget(ids) => contested.any(|primary| ids.contains(primary)),
         Action::AddSlots(slots) => contested.any(|primary| attributed(primary, seen).overlaps(slots)),
         Action::OpenGate(..) => {
             let last = boot(pod).and_then(|boot| boot.last_node_id.as_ref());
             contested.any(|primary| last == Some(primary)) && !last.is_some_and(|id| is_replaced(id, seen))
         }
-        // Who meets others votes the sooner; an epoch is only given to a node that knows nobody.
-        Action::Probe | Action::ReadView | Action::Meet(_) | Action::SetConfigEpoch(_) => false,
+        // Who meets others votes the sooner; an epoch is only given to a node that knows nobody; moves are looked at by themselves.
+        Action::Probe | Action::ReadView | Action::Meet(_) | Action::SetConfigEpoch(_) | Action::MigrateSlots(..) => {
+            false
+        }
     }
 }
 
@@ -247,28 +255,33 @@ fn is_heard(id: &NodeId, seen: &NodeObservation) -> bool {
     views(seen).filter_map(|view| view.get(id)).any(ViewedNode::is_heard)
 }
 
-fn replicate(pod: &PodObservation, id: &NodeId, seen: &NodeObservation) -> Verdict {
+fn replicate(pod: &PodObservation, id: &NodeId, target: &Target, seen: &NodeObservation) -> Verdict {
     let facts = answers(pod).ok_or("it does not answer")?;
     let owns = facts.summary.slots_mine > 0 || !attributed(&facts.node_id, seen).is_empty();
     ensure(!owns, "it owns slots")?;
     let orphan = facts.primary.as_ref().is_none_or(|primary| primary == id || attributed(primary, seen).is_empty());
-    let replaceable = facts.keys == 0 || facts.role == Role::Replica && (orphan || is_spare(facts, seen));
+    let replaceable = facts.keys == 0 || facts.role == Role::Replica && (orphan || is_spare(facts, target, seen));
     ensure(replaceable, "it holds data that may be the only copy")?;
     let mut primaries = answering(seen).filter(|(_, other)| other.node_id == *id);
     let primary =
         primaries.next().map(|(_, other)| other).ok_or("the primary is no node of this cluster that answers")?;
     ensure(primaries.next().is_none(), "two pods say they are the primary")?;
-    ensure(primary.role == Role::Primary && primary.summary.slots_mine > 0, "the other is no primary with slots")
+    let worth_it = primary.summary.slots_mine > 0 || facts.keys == 0 || is_spare(facts, target, seen);
+    ensure(primary.role == Role::Primary && worth_it, "the other is no primary with slots")
 }
 
-/// Its primary answers with the data, and another replica follows it.
-fn is_spare(facts: &NodeFacts, seen: &NodeObservation) -> bool {
+/// Its primary answers with the data, and without this node as many copies are left as are asked for, on pods that stay.
+fn is_spare(facts: &NodeFacts, target: &Target, seen: &NodeObservation) -> bool {
     let Some(primary) = &facts.primary else { return false };
+    let stays = |pod: &PodObservation| pod.name.ordinal().is_some_and(|ordinal| ordinal < target.pods());
     let holds = |other: &NodeFacts| other.node_id == *primary && other.summary.slots_mine > 0;
     let follows = |other: &NodeFacts| {
         other.node_id != facts.node_id && other.primary.as_ref() == Some(primary) && other.primary_link_up
     };
-    answering(seen).any(|(_, other)| holds(other)) && answering(seen).any(|(_, other)| follows(other))
+    let homes: Vec<_> = answering(seen).filter(|(_, other)| holds(other)).collect();
+    let goes = !homes.iter().any(|(pod, _)| stays(pod));
+    let copies = answering(seen).filter(|(pod, other)| stays(pod) && follows(other)).count();
+    !homes.is_empty() && copies >= target.replicas_per_master + usize::from(goes)
 }
 
 fn forget(id: &NodeId, seen: &NodeObservation) -> Verdict {

@@ -128,7 +128,7 @@ fn may_end(pod: &str, uid: &str, ran: bool, observation: &Observation) -> Verdic
     let heard = nodes.and_then(|nodes| Some((nodes, nodes.pods.iter().find(|seen| seen.uid.as_str() == uid)?)));
     match heard.map(|(nodes, seen)| (nodes, &seen.valkey, seen.connected)) {
         _ if !ran => Ok(()),
-        _ if heard.is_some_and(|(_, seen)| has_command_under_way(seen)) => {
+        _ if heard.is_some_and(|(nodes, seen)| has_command_under_way(seen) || is_being_given_slots(seen, nodes)) => {
             Err(format!("{pod} may have been given slots or a primary"))
         }
         Some((nodes, Valkey::Answers(facts), true)) => {
@@ -144,6 +144,13 @@ fn has_command_under_way(seen: &PodObservation) -> bool {
     let answered = seen.answer.as_ref().filter(|answer| given(&answer.action));
     let silent_since = |at| seen.view.as_ref().is_none_or(|view| view.read_at < at);
     seen.under_way.iter().any(given) || answered.is_some_and(|answer| silent_since(answer.at))
+}
+
+/// Another node was told to give it slots.
+fn is_being_given_slots(seen: &PodObservation, nodes: &NodeObservation) -> bool {
+    let Valkey::Answers(facts) = &seen.valkey else { return false };
+    let to_it = |action: &Action| matches!(action, Action::MigrateSlots(_, target) if *target == facts.node_id);
+    nodes.pods.iter().flat_map(|pod| &pod.under_way).any(to_it)
 }
 
 fn holds_nothing(facts: &NodeFacts, nodes: &NodeObservation) -> Verdict {

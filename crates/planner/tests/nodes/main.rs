@@ -6,3 +6,4 @@ mod findings;
 mod gates;
 mod interrupted;
 mod safety;
+mod scaling;

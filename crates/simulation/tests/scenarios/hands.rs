@@ -1,7 +1,6 @@
 //! What users do by hand.
 
 use crate::support::{Outcome, ends_whole, formed, golden, primary_of, replica_of};
-use api::conditions::Reason;
 use simulation::{Setup, Stage};
 
 #[test]
@@ -54,7 +53,7 @@ fn flushall_is_the_users_own_business() -> Outcome {
 }
 
 #[test]
-fn more_replicas_join_and_more_shards_wait_for_another_version() -> Outcome {
+fn more_replicas_join_and_then_another_shard() -> Outcome {
     let mut stage = formed(54, &[Setup::default()])?;
     let setup = Setup { replicas: 2, ..Setup::default() };
     stage.note("replicasPerMaster becomes 2");
@@ -65,9 +64,7 @@ fn more_replicas_join_and_more_shards_wait_for_another_version() -> Outcome {
     stage.note("masterCount becomes 4");
     stage.operators[0].target.masters = 4;
     (9..12).for_each(|ordinal| stage.world.add_pod(&setup, ordinal));
-    stage.run(30_000)?;
-    let operator = &stage.operators[0];
-    assert!(operator.decision.findings.iter().any(|finding| finding.reason == Reason::NotSupportedYet));
-    stage.stays_still(10_000)?;
+    ends_whole(&mut stage, 60_000)?;
+    assert_eq!(stage.operators[0].durable.shards.len(), 4);
     golden(&stage, "scaled-by-the-spec")
 }

@@ -25,18 +25,68 @@ fn an_empty_namespace_becomes_a_cluster() -> Outcome {
     golden(&stage, "whole-form")
 }
 
+/// How many pods, shards, and replicas of each.
+fn numbers(stage: &Stage) -> (usize, usize, Vec<usize>) {
+    let shards: Vec<usize> = stage
+        .operators
+        .iter()
+        .flat_map(|operator| &operator.durable.shards)
+        .map(|shard| shard.nodes.len().saturating_sub(1))
+        .collect();
+    (stage.world.pods.len(), shards.len(), shards)
+}
+
+fn scaled(stage: &mut Stage, masters: u8, replicas: u8) -> Outcome {
+    stage.note(&format!("masterCount becomes {masters}, replicasPerMaster {replicas}"));
+    stage.operators.iter_mut().for_each(|operator| operator.ask_for(masters.into(), replicas.into()));
+    stage.run(1_000)?;
+    ends_whole(stage, 120_000)?;
+    let (shards, each) = (usize::from(masters), usize::from(replicas));
+    assert_eq!(numbers(stage), (shards * (1 + each), shards, vec![each; shards]), "{}", stage.complaint());
+    assert_eq!(stage.world.unreadable(), Vec::<u32>::new());
+    Ok(())
+}
+
 #[test]
-fn a_lowered_master_count_ends_no_pod_and_is_told() -> Outcome {
+fn more_shards_get_pods_and_an_even_share_of_the_slots() -> Outcome {
+    let mut stage = made(2, &Setup::default())?;
+    scaled(&mut stage, 6, 1)?;
+    let slots: Vec<u32> = stage.operators[0].durable.shards.iter().map(|shard| shard.slots.count()).collect();
+    assert!(slots.iter().all(|count| (2_730..=2_731).contains(count)), "{slots:?}");
+    golden(&stage, "whole-scaled-out")
+}
+
+#[test]
+fn fewer_shards_give_their_slots_away_before_their_pods_end() -> Outcome {
     let mut stage = made(2, &Setup { masters: 6, ..Setup::default() })?;
-    stage.note("masterCount becomes 3");
-    stage.operators[0].ask_for(3, 1);
-    stage.run(30_000)?;
-    assert_eq!(stage.world.pods.len(), 12);
-    assert!(says(&stage, Reason::NotSupportedYet), "{}", stage.complaint());
-    stage.note("masterCount becomes 6 again");
-    stage.operators[0].ask_for(6, 1);
-    ends_whole(&mut stage, 60_000)?;
-    golden(&stage, "whole-masters-lowered")
+    scaled(&mut stage, 3, 1)?;
+    golden(&stage, "whole-scaled-in")
+}
+
+#[test]
+fn numbers_of_shards_and_replicas_change_together() -> Outcome {
+    for seed in 0..4 {
+        let setup = Setup { persistent: seed % 2 == 0, ..Setup::default() };
+        let mut stage = made(seed, &setup)?;
+        for (masters, replicas) in [(5, 0), (3, 2), (4, 1), (3, 0), (6, 2), (3, 1)] {
+            scaled(&mut stage, masters, replicas).map_err(|error| format!("seed {seed}: {error}"))?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_change_that_is_taken_back_half_way_is_undone() -> Outcome {
+    for (seed, time) in (1..12).map(|step| (step, step * 700)) {
+        let mut stage = made(seed, &Setup::default())?;
+        stage.operators[0].ask_for(6, 1);
+        stage.run(time)?;
+        scaled(&mut stage, 3, 1).map_err(|error| format!("after {time}: {error}"))?;
+        stage.operators[0].ask_for(5, 0);
+        stage.run(time)?;
+        scaled(&mut stage, 3, 2).map_err(|error| format!("after {time}: {error}"))?;
+    }
+    Ok(())
 }
 
 #[test]

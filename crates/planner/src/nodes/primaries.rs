@@ -1,0 +1,76 @@
+//! Which nodes shall own the slots: those that do; with new ones beside them when more shards are asked for, and without some of them when
+//! fewer are. Told anew at every look, so it has to come out the same until what it asks for is done. Pure.
+
+use super::cluster_model::{ClusterModel, Member, Membership};
+use super::findings::in_sync;
+use super::join;
+use std::cmp::Reverse;
+use topology::{Role, Site, spread};
+
+/// As many as there shall be shards, or fewer while nodes for the others are missing.
+pub(crate) fn primaries<'a>(model: &ClusterModel<'a>) -> Vec<Member<'a>> {
+    let mut owners = model.owners();
+    let wanted = model.target.masters;
+    if owners.len() < wanted && may_grow(model) {
+        return with_newcomers(model, &owners);
+    }
+    if owners.len() > wanted {
+        owners.sort_by_key(|owner| Reverse(worth(model, owner)));
+        owners.truncate(wanted);
+    }
+    owners
+}
+
+/// Every slot has an owner that answers.
+pub(crate) fn is_served(model: &ClusterModel) -> bool {
+    model.covered().is_all() && model.map.owners().keys().all(|id| model.by_id(id).is_some())
+}
+
+/// A node has no slots and is not one that shall have some.
+pub(crate) fn is_spare(primaries: &[Member], member: &Member) -> bool {
+    primaries.iter().all(|primary| primary.name() != member.name())
+}
+
+/// Shards stay whose pods stay; of equals those with the most slots, so that little moves and the choice is the same next time.
+fn worth(model: &ClusterModel, owner: &Member) -> (bool, usize, u32) {
+    let replicas = owner.id().map(|id| model.replicas_of(id)).unwrap_or_default();
+    let staying = replicas.iter().filter(|replica| replica.wanted && in_sync(replica)).count();
+    (owner.wanted, staying, model.slots(owner).count())
+}
+
+/// New primaries are chosen when all pods are there to choose from, and never while slots are without an owner: a new node may be
+/// needed for those.
+fn may_grow(model: &ClusterModel) -> bool {
+    !model.recorded.is_empty() && model.all_answer() && is_served(model)
+}
+
+fn with_newcomers<'a>(model: &ClusterModel<'a>, owners: &[Member<'a>]) -> Vec<Member<'a>> {
+    let is_owner = |member: &Member| !is_spare(owners, member);
+    let able = |member: &&Member| is_owner(member) || is_able(model, member);
+    let members: Vec<Member> = model.members.iter().filter(able).copied().collect();
+    let begun = |member: &Member| is_owner(member) || has_followers(model, member);
+    let site = |member: &Member| Site {
+        pod: member.name().clone(),
+        location: member.pod.location.clone(),
+        primary: begun(member),
+        replica_of: None,
+    };
+    let sites: Vec<Site> = members.iter().map(site).collect();
+    spread(&sites, model.target.masters).iter().filter_map(|name| model.by_name(name)).collect()
+}
+
+/// It has nothing, follows nobody and is not told to.
+fn is_able(model: &ClusterModel, member: &Member) -> bool {
+    let Some(facts) = member.facts() else { return false };
+    let ours = matches!(member.membership, Membership::Fresh | Membership::Ours);
+    let empty = facts.role == Role::Primary && facts.keys == 0 && facts.summary.slots_mine == 0;
+    let free = join::commanded_primary(member).is_none() && model.map.attributed(&facts.node_id).is_empty();
+    member.wanted && !member.pod.terminating && ours && empty && free
+}
+
+/// Replicas were given to it already, or are being.
+fn has_followers(model: &ClusterModel, member: &Member) -> bool {
+    let Some(id) = member.id() else { return false };
+    let told = model.members.iter().any(|other| join::commanded_primary(other) == Some(id));
+    told || !model.replicas_of(id).is_empty()
+}
