@@ -18,7 +18,7 @@ mod pod_zero;
 mod process_killed;
 mod random_faults;
 mod reset_primary;
+mod scaled;
 mod scaled_by_hand;
-mod scaled_down;
 mod shard_ids;
 mod spec_changed;

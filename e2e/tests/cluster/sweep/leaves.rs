@@ -15,8 +15,6 @@ pub struct Field {
     #[serde(default)]
     pub bound: bool,
     #[serde(default)]
-    pub stays: bool,
-    #[serde(default)]
     pub brief: bool,
     pub names: Option<String>,
     pub good: Vec<Value>,

@@ -62,7 +62,6 @@ impl Change {
     fn random(field: &Field, random: &mut fastrand::Rng) -> Result<Self> {
         let one = |values: &[Value], random: &mut fastrand::Rng| random.choice(values).cloned().context("values");
         Ok(match random.u8(..4) {
-            _ if field.stays => Self::Bad(one(&field.bad, random)?),
             0 => Self::Unset,
             1 => Self::Bad(one(&field.bad, random)?),
             _ => Self::Good(one(&field.good, random)?),
