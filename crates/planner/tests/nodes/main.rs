@@ -3,6 +3,7 @@
 mod cluster;
 mod failover;
 mod findings;
+mod forming;
 mod gates;
 mod interrupted;
 mod safety;
