@@ -21,7 +21,7 @@ pub async fn migrate(execution: &mut Execution<'_>, target: &OtherEnd, taken: &P
     let before: Vec<String> = names(connection.cluster_slot_migrations().await?);
     connection.cluster_migrate_slots(&taken.slots, &target.id).await?;
     execution.did(format!("CLUSTER MIGRATESLOTS {} to {}", taken.slots, target.id));
-    let job = follow(execution, |job| job.exports && !before.contains(&job.name) && job.slots == taken.slots).await?;
+    let job = follow(execution, |job| !before.contains(&job.name) && job.slots == taken.slots).await?;
     match job.succeeded() {
         true => {
             execution.moved(taken.slots.count(), taken.keys);
@@ -34,7 +34,7 @@ pub async fn migrate(execution: &mut Execution<'_>, target: &OtherEnd, taken: &P
 /// Waits for the job that is under way, whoever began it; `None` when there is none.
 pub async fn finish_running(execution: &mut Execution<'_>) -> Result<Option<SlotMigration>, Stop> {
     let jobs = execution.connect().await?.cluster_slot_migrations().await?;
-    let Some(running) = jobs.into_iter().find(|job| job.exports && !job.is_over()) else { return Ok(None) };
+    let Some(running) = jobs.into_iter().find(|job| !job.is_over()) else { return Ok(None) };
     let job = follow(execution, |job| job.name == running.name).await?;
     match job.message.contains(DOUBT) {
         true => Err(failure(&job)),
@@ -45,7 +45,7 @@ pub async fn finish_running(execution: &mut Execution<'_>) -> Result<Option<Slot
 /// True when there was one to cancel.
 pub async fn cancel(connection: &mut Connection) -> Result<bool, CallError> {
     let jobs = connection.cluster_slot_migrations().await?;
-    let running = jobs.iter().any(|job| job.exports && !job.is_over());
+    let running = jobs.iter().any(|job| !job.is_over());
     if running {
         connection.cluster_cancel_slot_migrations().await?;
     }
@@ -103,7 +103,7 @@ mod tests {
         let message = "Unable to unpause; migration may have succeeded with lost writes".to_owned();
         let (name, state) = ("n".to_owned(), "failed".to_owned());
         let slots = "1-3".parse().unwrap();
-        let failed = failure(&SlotMigration { name, exports: true, slots, target: "t".into(), state, message });
+        let failed = failure(&SlotMigration { name, slots, target: "t".into(), state, message });
         assert!(failed.to_string().starts_with("WRITES MAY BE LOST: the migration of 3 slots (1-3) to t"), "{failed}");
     }
 }
