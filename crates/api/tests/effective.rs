@@ -230,9 +230,13 @@ proptest! {
         let built_in = built_in();
         let built_in_spec = serde_json::to_value(&built_in.spec).unwrap();
         let mut named = BTreeSet::new();
+        let writes_a_tag = layers.iter().skip(1).any(|layer| layer.pointer("/valkeyImage/tag").is_some());
         for leaf in leaves() {
             let pointer = leaf.pointer();
-            let highest = LAYERS.iter().zip(&layers).rev().find_map(|(origin, layer)| Some((*origin, layer.pointer(&pointer)?)));
+            // What runs is kept of an image as a whole, or not at all: whoever writes a tag means another one.
+            let lowest = usize::from(leaf.field.starts_with("valkeyImage.") && writes_a_tag);
+            let heard = LAYERS.iter().zip(&layers).skip(lowest).rev();
+            let highest = heard.into_iter().find_map(|(origin, layer)| Some((*origin, layer.pointer(&pointer)?)));
             let origin = effective.origins.get(&leaf.path()).copied();
             named.insert(leaf.path());
             match highest {

@@ -17,6 +17,8 @@ struct Case {
     name: Option<String>,
     /// Makes it an update of this.
     before: Option<Value>,
+    /// What the operator wrote of it.
+    status: Option<Value>,
     spec: Value,
     refused: Option<String>,
     named: Option<String>,
@@ -30,7 +32,7 @@ fn every_case_of_the_table_is_accepted_or_refused_as_it_says() -> Result<()> {
         let cases: Vec<Case> = serde_yaml_ng::from_str(text)?;
         assert!(cases.len() >= 60, "the table has only {} cases", cases.len());
         let mut wrong = Vec::new();
-        for (number, case) in cases.iter().enumerate() {
+        for (number, case) in cases.iter().enumerate().filter(|(_, case)| !has_shards(case)) {
             let answer = ask(test, number, case).await?;
             if !is_right(case, &answer) {
                 wrong.push(format!("{}: {}", case.case, answer.err().unwrap_or_else(|| "accepted".to_owned())));
@@ -39,6 +41,12 @@ fn every_case_of_the_table_is_accepted_or_refused_as_it_says() -> Result<()> {
         assert!(wrong.is_empty(), "{} of {} cases:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
         Ok(())
     })
+}
+
+/// Here the operator alone writes the status, and of a paused cluster it writes no shards: those cases are for the API's own test.
+fn has_shards(case: &Case) -> bool {
+    let shards = case.status.as_ref().and_then(|status| status["shards"].as_array());
+    shards.is_some_and(|shards| !shards.is_empty())
 }
 
 fn is_right(case: &Case, answer: &Result<(), String>) -> bool {
