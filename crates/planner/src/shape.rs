@@ -44,7 +44,9 @@ fn copies(recorded: &[Shard], pods_per_shard: u32) -> u32 {
 
 /// The size below which a pod would end that holds something, or of which that is not known.
 fn needed(observation: &Observation) -> u32 {
-    let existing = observation.pods.iter().filter(|pod| holds_something(pod, observation.nodes.as_ref()));
+    // One that ends already is not kept by a larger number, which would only have it made again.
+    let existing = observation.pods.iter().filter(|pod| !pod.terminating);
+    let existing = existing.filter(|pod| holds_something(pod, observation.nodes.as_ref()));
     let existing = existing.filter_map(|pod| PodName::from(pod.name.as_str()).ordinal());
     let recorded = observation.nodes.iter().flat_map(|nodes| &nodes.recorded).flat_map(|shard| &shard.nodes);
     let recorded = recorded.filter(|node| node.state != NodeState::Lost).filter_map(|node| node.pod.ordinal());

@@ -37,7 +37,7 @@ impl World {
             Action::Replicate(id) => self.replicate_from(&node, id),
             Action::Failover(mode, at_least) => self.fail_over(&node, *mode, at_least.as_ref()),
             Action::Forget(ids) => self.forget(&node, ids),
-            Action::MigrateSlots(slots, to) => self.migrate(&node, slots, to),
+            Action::MigrateSlots(slots, to, replicas) => self.migrate(&node, slots, to, *replicas),
             Action::Leave => self.leave(&node),
         }
     }

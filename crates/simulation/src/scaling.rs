@@ -16,7 +16,7 @@ type Work = Result<(), Outcome>;
 
 impl World {
     /// Atomic, as Valkey 9 does it: the target takes the slots with a newer epoch, and has the keys with its replicas.
-    pub(crate) fn migrate(&mut self, source: &Node, wanted: &SlotSet, to: &NodeId) -> Work {
+    pub(crate) fn migrate(&mut self, source: &Node, wanted: &SlotSet, to: &NodeId, replicas: usize) -> Work {
         migrate_slots::check(&source.cluster_nodes(), to, wanted).map_err(outcome)?;
         let slots = wanted.intersection(&source.slots).first(IN_ONE_GO);
         if slots.is_empty() {
@@ -28,6 +28,10 @@ impl World {
             self.at(&ip).and_then(|pod| pod.node()).filter(|node| node.id == *to && node.role == Role::Primary);
         let target = target.filter(|node| self.reachable(&source.pod, &node.pod)).cloned();
         let target = target.ok_or_else(|| failed("the target does not answer as a primary"))?;
+        let needed = self.copies(source).min(replicas);
+        if self.copies(&target) < needed {
+            return Err(failed("too few replicas follow the target"));
+        }
         if !target.peers.contains_key(&source.id) {
             return Err(failed("the target does not know this node"));
         }
@@ -56,6 +60,10 @@ impl World {
         if let Some(peer) = node.peers.get_mut(to) {
             (peer.slots, peer.config_epoch) = (peer.slots.union(slots), epoch);
         }
+    }
+
+    fn copies(&self, primary: &Node) -> usize {
+        self.nodes().filter(|node| node.primary.as_ref() == Some(&primary.id) && node.link_up).count()
     }
 
     fn view_of_primary(&self, node: &Node, id: &NodeId) -> Option<&Node> {

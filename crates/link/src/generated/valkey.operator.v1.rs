@@ -541,6 +541,9 @@ pub struct MigrateSlots {
     /// How many keys are moved by one command. The first slot is moved whatever it holds. 0: no limit.
     #[prost(uint32, tag = "3")]
     pub keys_at_most: u32,
+    /// How many replicas in step the target has to have. More than this node has itself are not asked for.
+    #[prost(uint32, tag = "4")]
+    pub replicas_at_least: u32,
 }
 /// Ends a migration that this node's Valkey carries out by itself. What has been moved stays moved.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]

@@ -34,10 +34,11 @@ pub fn action(action: &Action) -> command::Action {
         Action::Forget(ids) => {
             command::Action::Forget(Forget { node_ids: ids.iter().map(|id| id.as_str().to_owned()).collect() })
         }
-        Action::MigrateSlots(slots, target) => command::Action::MigrateSlots(MigrateSlots {
+        Action::MigrateSlots(slots, target, replicas) => command::Action::MigrateSlots(MigrateSlots {
             ranges: ranges(slots),
             target_node_id: target.as_str().to_owned(),
             keys_at_most: KEYS_AT_MOST,
+            replicas_at_least: u32::try_from(*replicas).unwrap_or(u32::MAX),
         }),
         Action::Leave => command::Action::Leave(Leave {}),
         Action::OpenGate(start, reason) => {

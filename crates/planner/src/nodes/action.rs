@@ -18,8 +18,8 @@ pub enum Action {
     /// With what it has to have, if its primary was seen to have that and may come back with it.
     Failover(FailoverMode, Option<Position>),
     Forget(Vec<NodeId>),
-    /// Give these slots, or the first of them, to that node.
-    MigrateSlots(SlotSet, NodeId),
+    /// Give these slots, or the first of them, to that node once so many replicas follow it.
+    MigrateSlots(SlotSet, NodeId, usize),
     /// Become a new, empty node that knows nobody.
     Leave,
     OpenGate(Start, String),
@@ -104,7 +104,7 @@ impl fmt::Display for Action {
             Action::Forget(ids) => {
                 write!(f, "forget {}", ids.iter().map(NodeId::short).collect::<Vec<_>>().join(", "))
             }
-            Action::MigrateSlots(slots, to) => write!(f, "give slots {slots} to {}", to.short()),
+            Action::MigrateSlots(slots, to, _) => write!(f, "give slots {slots} to {}", to.short()),
             Action::Leave => f.write_str("leave the cluster"),
             Action::OpenGate(Start::AsIs, why) => write!(f, "start as it is: {why}"),
             Action::OpenGate(Start::Fresh, why) => write!(f, "start as a new node: {why}"),

@@ -10,7 +10,7 @@ use super::proposal::{Proposal, command};
 use super::record::{OrchestrationKind, Stage};
 use super::{join, views};
 use std::collections::BTreeSet;
-use topology::{Move, NodeId, Role, even_out};
+use topology::{Move, NodeId, PodName, Role, even_out};
 
 /// What nodes are being brought together for.
 pub(crate) fn kind(model: &ClusterModel) -> OrchestrationKind {
@@ -65,7 +65,11 @@ fn has_to_leave(model: &ClusterModel, member: &Member) -> bool {
 fn obstacles(model: &ClusterModel) -> Vec<String> {
     let mut obstacles = Vec::new();
     if !model.all_answer() {
-        let names: Vec<String> = model.unheard().iter().map(ToString::to_string).collect();
+        let silent = model.members.iter().filter(|member| member.wanted && member.facts().is_none());
+        let mut names: Vec<_> = silent.map(|member| member.name().clone()).chain(model.unheard()).collect();
+        names.sort_by_key(PodName::ordinal);
+        names.dedup();
+        let names: Vec<String> = names.iter().map(ToString::to_string).collect();
         obstacles.push(format!("all {} Valkeys to answer; not yet: {}", model.target.pods(), listed(&names)));
     }
     if !primaries::is_served(model) {
@@ -101,7 +105,8 @@ fn move_slots(model: &ClusterModel, primaries: &[Member]) -> Option<Proposal> {
         match lacks(model, &source, &target) {
             Some(what) => waits.push(what),
             None => {
-                commands.push(command(&source, Action::MigrateSlots(slots, to.clone())));
+                commands
+                    .push(command(&source, Action::MigrateSlots(slots, to.clone(), model.target.replicas_per_master)));
                 engaged.extend([from, to]);
             }
         }
@@ -119,7 +124,7 @@ fn move_slots(model: &ClusterModel, primaries: &[Member]) -> Option<Proposal> {
 pub(crate) fn engaged(model: &ClusterModel) -> BTreeSet<NodeId> {
     let under_way = model.members.iter().flat_map(|member| {
         let targets = member.pod.under_way.iter().filter_map(|action| match action {
-            Action::MigrateSlots(_, target) => Some(target),
+            Action::MigrateSlots(_, target, _) => Some(target),
             _ => None,
         });
         targets.flat_map(|target| [Some(target), member.id()]).flatten().cloned().collect::<Vec<_>>()
@@ -176,11 +181,12 @@ fn leave(model: &ClusterModel, primaries: &[Member]) -> Option<Proposal> {
 
 fn is_dispensable(model: &ClusterModel, primaries: &[Member], member: &Member) -> bool {
     let Some(facts) = member.facts().filter(|_| member.membership == Membership::Ours) else { return false };
-    if !model.map.attributed(&facts.node_id).is_empty() || !is_spare(primaries, member) {
+    let followed = !model.replicas_of(&facts.node_id).is_empty();
+    if followed || !model.map.attributed(&facts.node_id).is_empty() || !is_spare(primaries, member) {
         return false;
     }
     match (facts.role, facts.primary.as_ref().and_then(|id| model.by_id(id))) {
-        (Role::Primary, _) => facts.keys == 0 && model.replicas_of(&facts.node_id).is_empty(),
+        (Role::Primary, _) => facts.keys == 0,
         (Role::Replica, Some(primary)) if !primary.is(Role::Primary) => false,
         (Role::Replica, Some(primary)) if model.slots(&primary).is_empty() => facts.keys == 0,
         (Role::Replica, Some(primary)) => primary.wanted && has_copies(model, &primary),

@@ -80,7 +80,7 @@ fn check(command: &PodCommand, target: &Target, seen: &NodeObservation) -> Verdi
         Action::Failover(mode, bound) => takeover::failover(pod, *mode, bound.as_ref(), target, seen),
         Action::Forget(ids) => ids.iter().try_for_each(|id| forget(id, seen)),
         Action::OpenGate(start, _) => open_gate(pod, *start, target, seen),
-        Action::MigrateSlots(slots, to) => scaling::migrate(pod, slots, to, target, seen),
+        Action::MigrateSlots(slots, to, _) => scaling::migrate(pod, slots, to, target, seen),
         Action::Leave => scaling::leave(pod, target, seen),
     }
 }

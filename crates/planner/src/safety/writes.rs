@@ -108,7 +108,8 @@ fn keeps_pods(manifest: &Value, observation: &Observation) -> Verdict {
     let size = manifest.pointer("/spec/replicas").and_then(Value::as_u64).ok_or("the size is not said")?;
     let beyond = |ordinal: usize| ordinal as u64 >= size;
     let leaves = |name: &str| PodName::from(name).ordinal().is_some_and(beyond);
-    let mut existing = observation.pods.iter().filter(|pod| leaves(&pod.name));
+    // One that ends already is ended by somebody else, or was allowed to.
+    let mut existing = observation.pods.iter().filter(|pod| leaves(&pod.name) && !pod.terminating);
     existing.try_for_each(|pod| may_end(&pod.name, &pod.uid, pod.ip.is_some(), observation))?;
     let recorded = observation.nodes.iter().flat_map(|nodes| &nodes.recorded).flat_map(|shard| &shard.nodes);
     let mut kept = recorded.filter(|node| node.state != NodeState::Lost && leaves(node.pod.as_str()));
@@ -149,7 +150,7 @@ fn has_command_under_way(seen: &PodObservation) -> bool {
 /// Another node was told to give it slots.
 fn is_being_given_slots(seen: &PodObservation, nodes: &NodeObservation) -> bool {
     let Valkey::Answers(facts) = &seen.valkey else { return false };
-    let to_it = |action: &Action| matches!(action, Action::MigrateSlots(_, target) if *target == facts.node_id);
+    let to_it = |action: &Action| matches!(action, Action::MigrateSlots(_, target, _) if *target == facts.node_id);
     nodes.pods.iter().flat_map(|pod| &pod.under_way).any(to_it)
 }
 

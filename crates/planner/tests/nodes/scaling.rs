@@ -4,7 +4,7 @@ use super::safety::{line, primary, replica, rule, verdict};
 use planner::nodes::{Action, FailoverMode, PodObservation, Valkey};
 
 fn give(slots: &str, to: &str) -> Action {
-    Action::MigrateSlots(slots.parse().unwrap_or_default(), to.into())
+    Action::MigrateSlots(slots.parse().unwrap_or_default(), to.into(), 1)
 }
 
 /// Knows this other node too.

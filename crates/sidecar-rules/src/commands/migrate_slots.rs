@@ -93,9 +93,10 @@ fn sound_primary<'a>(nodes: &'a ClusterNodes, id: &NodeId) -> Result<&'a Cluster
     }
 }
 
-/// Whether the target can take keys now. A key must not have fewer copies after the move than before: where this node's keys are on
-/// a replica, the target needs one that is in step, and a replica in full sync would hold its slots up as `importing`.
-pub fn ready(id: &NodeId, target: &Target, here_ok: bool, here: Copies) -> Result<(), Objection> {
+/// Whether the target can take keys now. A key must not have fewer copies after the move than before, as far as they are wanted: the
+/// target needs as many replicas in step, and one in full sync would hold its slots up as `importing`.
+pub fn ready(id: &NodeId, target: &Target, here_ok: bool, here: Copies, wanted: usize) -> Result<(), Objection> {
+    let needed = here.online.min(wanted);
     let itself = target.view.myself().is_some_and(|node| node.id == *id && node.is_primary());
     let obstacle = if !itself {
         Some(format!("{id} does not answer as a primary at its address"))
@@ -105,8 +106,8 @@ pub fn ready(id: &NodeId, target: &Target, here_ok: bool, here: Copies) -> Resul
         Some("the cluster is not ok in the view of both ends".to_owned())
     } else if target.copies.in_full_sync > 0 {
         Some(format!("a replica of {id} is in full sync"))
-    } else if here.online > 0 && target.copies.online == 0 {
-        Some(format!("{id} has no replica that follows it, and this node has"))
+    } else if target.copies.online < needed {
+        Some(format!("{} replicas follow {id}, and it needs {needed} before it gets slots", target.copies.online))
     } else {
         None
     };

@@ -43,17 +43,20 @@ fn target(view: &str) -> Target {
 fn the_target_has_to_be_there_with_a_replica_in_step() {
     let here = Copies { online: 1, in_full_sync: 0 };
     let good = target("t 10.0.0.2:6379@16379 myself,master - 0 0 2 connected 10-19\n");
-    let is_ready = |target: &Target| ready(&"t".into(), target, true, here).is_ok();
+    let is_ready = |target: &Target| ready(&"t".into(), target, true, here, 1).is_ok();
     assert!(is_ready(&good));
     let copies = |online, in_full_sync| Target { copies: Copies { online, in_full_sync }, ..good.clone() };
     let other = target("x 10.0.0.2:6379@16379 myself,master - 0 0 2 connected\n");
     let demoted = target("t 10.0.0.2:6379@16379 myself,slave x 0 0 2 connected\n");
     let (loading, down) = (Target { loading: true, ..good.clone() }, Target { cluster_ok: false, ..good.clone() });
     for bad in [copies(1, 1), copies(0, 0), other, demoted, loading, down] {
-        assert!(matches!(ready(&"t".into(), &bad, true, here), Err(Objection::NotNow(_))), "{bad:?}");
+        assert!(matches!(ready(&"t".into(), &bad, true, here, 1), Err(Objection::NotNow(_))), "{bad:?}");
     }
-    assert!(ready(&"t".into(), &good, false, here).is_err());
-    assert!(ready(&"t".into(), &copies(0, 0), true, Copies::default()).is_ok(), "there was one copy before, too");
+    assert!(ready(&"t".into(), &good, false, here, 1).is_err());
+    assert!(ready(&"t".into(), &copies(0, 0), true, Copies::default(), 1).is_ok(), "there was one copy before, too");
+    assert!(ready(&"t".into(), &copies(0, 0), true, here, 0).is_ok(), "no replicas are wanted any more");
+    let two = Copies { online: 2, in_full_sync: 0 };
+    assert!(ready(&"t".into(), &good, true, two, 2).is_err() && ready(&"t".into(), &good, true, two, 1).is_ok());
 }
 
 #[test]

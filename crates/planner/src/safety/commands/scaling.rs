@@ -9,7 +9,7 @@ fn moves(seen: &NodeObservation) -> impl Iterator<Item = (Option<&NodeId>, &Node
     seen.pods.iter().flat_map(|pod| {
         let source = answers(pod).map(|facts| &facts.node_id);
         pod.under_way.iter().filter_map(move |action| match action {
-            Action::MigrateSlots(_, target) => Some((source, target)),
+            Action::MigrateSlots(_, target, _) => Some((source, target)),
             _ => None,
         })
     })
@@ -27,7 +27,7 @@ pub(super) fn disturbs_move(pod: &PodObservation, action: &Action, seen: &NodeOb
     match action {
         Action::Failover(FailoverMode::Coordinated, _) => own,
         Action::Replicate(_) | Action::Leave => own || moving(&facts.node_id),
-        Action::MigrateSlots(_, target) => moving(&facts.node_id) || moving(target),
+        Action::MigrateSlots(_, target, _) => moving(&facts.node_id) || moving(target),
         _ => false,
     }
 }
@@ -36,7 +36,7 @@ pub(super) fn disturbs_move(pod: &PodObservation, action: &Action, seen: &NodeOb
 pub(super) fn second_move<'c>(commands: &'c [PodCommand], seen: &NodeObservation) -> Option<&'c PodCommand> {
     let mut engaged: Vec<NodeId> = Vec::new();
     commands.iter().find(|command| {
-        let Action::MigrateSlots(_, target) = &command.action else { return false };
+        let Action::MigrateSlots(_, target, _) = &command.action else { return false };
         let source = seen.pods.iter().find(|pod| pod.uid == command.pod_uid).and_then(answers);
         let ends = [source.map(|facts| facts.node_id.clone()), Some(target.clone())];
         let again = ends.iter().flatten().any(|id| engaged.contains(id));

@@ -34,7 +34,7 @@ pub async fn run(execution: &mut Execution<'_>, ordered: &contract::MigrateSlots
     open_slots::close_all(execution, &id).await?;
     let left = remaining(&execution.nodes().await?, &id, &wanted)?;
     let target = OtherEnd::find(&execution.nodes().await?, &id)?;
-    let copies = prepare(execution, &target, !left.is_empty()).await?;
+    let copies = prepare(execution, &target, ordered.replicas_at_least, !left.is_empty()).await?;
     if !left.is_empty() && !waited_for && (execution.moved.is_none() || execution.has_time_for_more()) {
         move_some(execution, &target, &left, ordered.keys_at_most.into()).await?;
     }
@@ -76,13 +76,14 @@ async fn wait_for_job(execution: &mut Execution<'_>, target: &NodeId, wanted: &S
 }
 
 /// What must be so before the first key goes. With nothing to move it is only asked how many replicas have to follow.
-async fn prepare(execution: &mut Execution<'_>, target: &OtherEnd, moves: bool) -> Result<Copies, Stop> {
+async fn prepare(execution: &mut Execution<'_>, target: &OtherEnd, replicas: u32, moves: bool) -> Result<Copies, Stop> {
     let here = execution.observe().await?;
     let there = target.ask(execution).await?;
     let copies = there.copies;
     if moves {
         let here_ok = here.cluster.as_ref().is_some_and(|cluster| cluster.state_ok);
-        ready(&target.id, &there, here_ok, other_end::copies(&here.info))?;
+        let wanted = usize::try_from(replicas).unwrap_or(usize::MAX);
+        ready(&target.id, &there, here_ok, other_end::copies(&here.info), wanted)?;
         functions::carry(execution, target).await?;
     }
     Ok(copies)

@@ -139,7 +139,7 @@ pub fn add_slots((first, last): (u32, u32)) -> Action {
 
 pub fn migrate((first, last): (u32, u32), target: &str, keys_at_most: u32) -> Action {
     let (ranges, target_node_id) = (vec![SlotRange { first, last }], target.to_owned());
-    Action::MigrateSlots(MigrateSlots { ranges, target_node_id, keys_at_most })
+    Action::MigrateSlots(MigrateSlots { ranges, target_node_id, keys_at_most, replicas_at_least: 1 })
 }
 
 pub fn replicate(id: &str) -> Action {
