@@ -407,3 +407,31 @@ fn the_checker_lets_nothing_be_written_for_another_cluster() {
     other.cluster.uid = "another".into();
     assert!(check_write(&shrink(6), &other, Timestamp::UNIX_EPOCH).unwrap_err().contains("another cluster"));
 }
+
+/// The settings that the sidecars would be told, of a cluster whose settings so far are those for one replica.
+fn min_replicas_to_write(replicas_there: usize, asked: usize) -> (String, Vec<String>) {
+    let mut observation = formed(3, replicas_there);
+    let before = validate(&cluster(3, 1), &settings(), &Observation::default()).unwrap();
+    let key = ChildKey::new(ChildKind::ConfigMap, api::names::config_map(NAME));
+    let mut live = child_manifests(&before, &Shape::of_spec(&before)).remove(&key).unwrap();
+    live["metadata"]["uid"] = json!("settings");
+    observation.children.insert(key.clone(), Observed::Object(live));
+    let plan = planned(3, asked, &observation);
+    let applied = plan.steps.iter().find_map(|step| match step {
+        Step::Apply(apply) if apply.key == key => apply.manifest["data"].as_object(),
+        _ => None,
+    });
+    let text = applied.and_then(|data| data.values().next()?.as_str()).unwrap();
+    let told: Value = serde_json::from_str(text).unwrap();
+    (told["parameters"]["min-replicas-to-write"].as_str().unwrap().to_owned(), plan.report.waiting)
+}
+
+#[test]
+fn a_higher_number_of_replicas_that_writes_ask_for_waits_until_they_are_there() {
+    let (number, waiting) = min_replicas_to_write(0, 2);
+    assert_eq!(number, "0");
+    assert!(waiting.iter().any(|text| text.contains("minReplicasToWrite stays 0")), "{waiting:?}");
+    let (number, waiting) = min_replicas_to_write(2, 2);
+    assert_eq!(number, "1");
+    assert!(!waiting.iter().any(|text| text.contains("minReplicasToWrite")), "{waiting:?}");
+}

@@ -12,7 +12,7 @@ use super::views;
 use super::{departed, gates};
 use api::conditions::Reason;
 use std::collections::BTreeMap;
-use topology::{NodeId, PodName, Role, SLOTS, SlotSet};
+use topology::{NodeId, PodName, Role, SlotSet};
 
 type Owners = BTreeMap<NodeId, SlotSet>;
 
@@ -49,7 +49,8 @@ fn slots_covered(model: &ClusterModel) -> NodeFinding {
     if let Some(text) = unserved(model, &owners, |_| true) {
         return finding(kind, None, Reason::NotHeard, &format!("{text} is not heard, and nobody calls it failed"));
     }
-    let missing = u32::from(SLOTS) - owners.values().map(SlotSet::count).sum::<u32>().min(u32::from(SLOTS));
+    let owned = owners.values().fold(on_their_way(model), |all, slots| all.union(slots));
+    let missing = owned.complement().count();
     match missing {
         0 => finding(kind, Some(true), Reason::AllSlotsCovered, "all 16384 slots have an owner"),
         _ if model.recorded.is_empty() => {
@@ -57,6 +58,13 @@ fn slots_covered(model: &ClusterModel) -> NodeFinding {
         }
         _ => finding(kind, Some(false), Reason::SlotsMissing, &format!("{missing} of 16384 slots have no owner")),
     }
+}
+
+/// What was given to a node that has not said so yet is not without an owner.
+fn on_their_way(model: &ClusterModel) -> SlotSet {
+    let scales = model.running.is_some_and(|running| running.kind == OrchestrationKind::Scale);
+    let ids = model.members.iter().filter_map(Member::id).filter(|_| scales);
+    ids.fold(SlotSet::default(), |all, id| all.union(&model.map.attributed(id)))
 }
 
 /// The primaries that do not answer us and of which this is true, by their slots.
