@@ -13,23 +13,24 @@ use kube::ResourceExt;
 
 const SLOTS: u32 = 16384;
 
-/// Waits until the cluster is whole, and gives its topology.
+/// Waits until the cluster is whole, and gives its topology: the one that was found whole, for the view of a single node can go back to an
+/// older role for a moment, when a packet comes late.
 pub async fn sound(cluster: &Cluster<'_>, primaries: usize, replicas: usize) -> Result<Topology> {
     let what = format!("{} to be one sound cluster", cluster.name);
-    cluster
+    let topology = cluster
         .test
         .wait_for(&what, PATIENCE, async || {
             Ok(match is_whole(cluster, primaries, primaries * (1 + replicas)).await {
-                Ok(()) => Verdict::Met(()),
+                Ok(topology) => Verdict::Met(topology),
                 Err(error) => Verdict::NotYet(format!("{error:#}")),
             })
         })
         .await?;
     check(cluster).await?;
-    view::topology(cluster).await
+    Ok(topology)
 }
 
-async fn is_whole(cluster: &Cluster<'_>, primaries: usize, nodes: usize) -> Result<()> {
+async fn is_whole(cluster: &Cluster<'_>, primaries: usize, nodes: usize) -> Result<Topology> {
     let object = cluster.get().await?;
     let ready = cluster::condition(&object, "Ready").context("it has no condition Ready")?;
     ensure!(ready.status == "True", "Ready={} {}: {}", ready.status, ready.reason, ready.message);
@@ -45,7 +46,7 @@ async fn is_whole(cluster: &Cluster<'_>, primaries: usize, nodes: usize) -> Resu
     for (pod, view) in names.iter().zip(&views) {
         judge(view, &addresses, primaries).with_context(|| format!("as {pod} sees it"))?;
     }
-    Ok(())
+    Topology::of(&pods, views.first().context("there are no pods")?)
 }
 
 fn judge(view: &[Line], addresses: &[String], primaries: usize) -> Result<()> {

@@ -68,14 +68,7 @@ pub struct Topology {
 pub async fn topology(cluster: &Cluster<'_>) -> Result<Topology> {
     let pods = cluster.pods().await?;
     let first = pods.first().context("there are no pods")?.name_any();
-    let lines = of(cluster, &first).await?;
-    let nodes = pods.iter().map(|pod| {
-        let line = lines.iter().find(|line| line.ip == ip(pod));
-        let line = line.with_context(|| format!("{first} does not know {}: {lines:?}", pod.name_any()))?;
-        let Line { id, primary, slots, .. } = line.clone();
-        Ok(Node { pod: pod.name_any(), id, primary, slots })
-    });
-    Ok(Topology { nodes: nodes.collect::<Result<_>>()? })
+    Topology::of(&pods, &of(cluster, &first).await?)
 }
 
 pub fn ip(pod: &Pod) -> &str {
@@ -83,6 +76,17 @@ pub fn ip(pod: &Pod) -> &str {
 }
 
 impl Topology {
+    /// From one node's view.
+    pub fn of(pods: &[Pod], view: &[Line]) -> Result<Self> {
+        let nodes = pods.iter().map(|pod| {
+            let line = view.iter().find(|line| line.ip == ip(pod));
+            let line = line.with_context(|| format!("{} is not known: {view:?}", pod.name_any()))?;
+            let Line { id, primary, slots, .. } = line.clone();
+            Ok(Node { pod: pod.name_any(), id, primary, slots })
+        });
+        Ok(Self { nodes: nodes.collect::<Result<_>>()? })
+    }
+
     pub fn primaries(&self) -> Vec<&Node> {
         self.nodes.iter().filter(|node| node.primary.is_none()).collect()
     }
