@@ -44,14 +44,21 @@ fn copies(recorded: &[Shard], pods_per_shard: u32) -> u32 {
 
 /// The size below which a pod would end that holds something, or of which that is not known.
 fn needed(observation: &Observation) -> u32 {
-    // One that ends already is not kept by a larger number, which would only have it made again.
-    let existing = observation.pods.iter().filter(|pod| !pod.terminating);
+    let existing = observation.pods.iter().filter(|pod| !was_let_go(pod, observation));
     let existing = existing.filter(|pod| holds_something(pod, observation.nodes.as_ref()));
     let existing = existing.filter_map(|pod| PodName::from(pod.name.as_str()).ordinal());
     let recorded = observation.nodes.iter().flat_map(|nodes| &nodes.recorded).flat_map(|shard| &shard.nodes);
     let recorded = recorded.filter(|node| node.state != NodeState::Lost).filter_map(|node| node.pod.ordinal());
     let highest = existing.chain(recorded).max();
     highest.and_then(|ordinal| u32::try_from(ordinal + 1).ok()).unwrap_or_default()
+}
+
+/// It ends because the StatefulSet leaves it out, which was made smaller when its node held nothing: a larger one would only have it made
+/// again. One that somebody deleted comes back, and counts.
+fn was_let_go(pod: &PodFacts, observation: &Observation) -> bool {
+    let size = observation.stateful_set().map(pods::asked_for).and_then(|size| usize::try_from(size).ok());
+    let ordinal = PodName::from(pod.name.as_str()).ordinal();
+    pod.terminating && size.zip(ordinal).is_some_and(|(size, ordinal)| ordinal >= size)
 }
 
 /// Before there is a record, volumes whose pods are away may hold a cluster: those of an earlier ValkeyCluster of this name too. All of

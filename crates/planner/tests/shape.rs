@@ -435,3 +435,21 @@ fn a_higher_number_of_replicas_that_writes_ask_for_waits_until_they_are_there() 
     assert_eq!(number, "1");
     assert!(!waiting.iter().any(|text| text.contains("minReplicasToWrite")), "{waiting:?}");
 }
+
+/// Its sidecar is gone before its containers are.
+fn with_one_ending(size: usize, ordinal: usize) -> Observation {
+    let mut observation = with_newcomers(formed(3, 1), ordinal..ordinal + 1);
+    observation.children = [stateful_set(size)].into();
+    observation.pods[ordinal].terminating = true;
+    observation.nodes.as_mut().unwrap().pods[ordinal].connected = false;
+    observation
+}
+
+#[test]
+fn a_pod_that_was_let_go_is_not_made_again_and_one_that_was_deleted_is() {
+    let let_go = with_one_ending(6, 6);
+    assert_eq!((pods(&planned(3, 1, &let_go)), applied_size(&planned(3, 1, &let_go))), (6, None));
+    let deleted = with_one_ending(7, 6);
+    assert_eq!(pods(&planned(3, 1, &deleted)), 7, "it may have slots that are not on record yet");
+    assert!(rule(6, &deleted).contains("was not heard"), "{}", rule(6, &deleted));
+}

@@ -4,6 +4,7 @@ use super::{certificates, volumes};
 use crate::child::{ChildKey, ChildKind};
 use crate::nodes::{Action, NodeFacts, NodeObservation, NodeState, PodObservation, Valkey};
 use crate::observation::{Observation, Observed};
+use crate::pod_facts::PodFacts;
 use crate::pods::asked_for;
 use crate::step::{Apply, Step};
 use api::quantity::Quantity;
@@ -108,8 +109,11 @@ fn keeps_pods(manifest: &Value, observation: &Observation) -> Verdict {
     let size = manifest.pointer("/spec/replicas").and_then(Value::as_u64).ok_or("the size is not said")?;
     let beyond = |ordinal: usize| ordinal as u64 >= size;
     let leaves = |name: &str| PodName::from(name).ordinal().is_some_and(beyond);
-    // One that ends already is ended by somebody else, or was allowed to.
-    let mut existing = observation.pods.iter().filter(|pod| leaves(&pod.name) && !pod.terminating);
+    // One that the StatefulSet leaves out already, and that ends, is not ended by this.
+    let live = observation.stateful_set().map(asked_for).map(u64::from);
+    let outside = |name: &str| PodName::from(name).ordinal().zip(live).is_some_and(|(at, live)| at as u64 >= live);
+    let ends = |pod: &PodFacts| pod.terminating && outside(&pod.name);
+    let mut existing = observation.pods.iter().filter(|pod| leaves(&pod.name) && !ends(pod));
     existing.try_for_each(|pod| may_end(&pod.name, &pod.uid, pod.ip.is_some(), observation))?;
     let recorded = observation.nodes.iter().flat_map(|nodes| &nodes.recorded).flat_map(|shard| &shard.nodes);
     let mut kept = recorded.filter(|node| node.state != NodeState::Lost && leaves(node.pod.as_str()));
