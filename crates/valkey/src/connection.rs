@@ -6,7 +6,7 @@ use crate::{
     refusal::Refusal,
     reply::{self, MAXIMUM_BYTES, ProtocolError, Reply},
 };
-use std::{future::Future, io, time::Duration};
+use std::{future::Future, io, net::SocketAddr, time::Duration};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::{TcpStream, UnixStream},
@@ -66,7 +66,7 @@ impl Connection {
         let name = address.to_string();
         let connected: Result<Box<dyn Stream>, CallError> = match address {
             Address::Unix(path) => connect(&name, deadline, until, UnixStream::connect(path)).await,
-            Address::Tcp(socket) => connect(&name, deadline, until, TcpStream::connect(*socket)).await,
+            Address::Tcp(socket) => connect(&name, deadline, until, at_once(*socket)).await,
         };
         Ok(Self { address: name, stream: connected?, buffer: Vec::new(), deadline, until })
     }
@@ -105,6 +105,13 @@ impl Connection {
             Err(_) => Err(CallError::AnswerDeadline { address: self.address.clone(), deadline: self.deadline }),
         }
     }
+}
+
+/// A request is written whole: its last segment does not wait for the others to be acknowledged.
+async fn at_once(socket: SocketAddr) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect(socket).await?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
 }
 
 async fn connect<S: Stream + 'static>(

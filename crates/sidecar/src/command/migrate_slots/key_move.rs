@@ -1,4 +1,4 @@
-//! The keys of one slot, in pieces that hold neither server up for long.
+//! One slot after the other to one target, over the same two connections; its keys in pieces that hold neither server up for long.
 //!
 //! An interrupted MIGRATE leaves keys on both ends: the target took them, and this end keeps them because it did not hear so. Then
 //! this end's copies are right. It owns the slot, and for a key that it has it serves clients itself; it sends them on to the target
@@ -14,7 +14,8 @@ use super::{
 use sidecar_rules::commands::migrate_slots::{batch, silence};
 use std::time::Duration;
 use tokio::time::sleep;
-use valkey::{Connection, Migration};
+use topology::NodeId;
+use valkey::{CallError, Connection, Migration, SlotOwner};
 
 const LISTED_AT_ONCE: usize = 256;
 /// While the target hangs, so do this server and its clients.
@@ -23,23 +24,45 @@ const ATTEMPTS: u32 = 2;
 const BREATH: Duration = Duration::from_millis(250);
 /// Kept for what comes after the last key.
 const AFTERWARDS: Duration = Duration::from_millis(200);
+const BETWEEN_TRIES: Duration = Duration::from_millis(100);
 
 pub struct KeyMove<'a> {
     execution: &'a Execution<'a>,
     target: &'a OtherEnd,
     here: Connection,
     there: Connection,
-    only_ours: bool,
 }
 
 impl<'a> KeyMove<'a> {
-    pub async fn open(execution: &'a Execution<'a>, target: &'a OtherEnd, only_ours: bool) -> Result<Self, Stop> {
+    pub async fn open(execution: &'a Execution<'a>, target: &'a OtherEnd) -> Result<Self, Stop> {
         let (here, there) = (execution.connect_until_the_end().await?, target.connect(execution).await?);
-        Ok(Self { execution, target, here, there, only_ours })
+        Ok(Self { execution, target, here, there })
     }
 
-    /// Until this end has no key of the slot; how many went.
-    pub async fn empty(&mut self, slot: u16) -> Result<u64, Stop> {
+    /// Opens a slot of this node, `me`, and gives it to the target; how many keys that was.
+    pub async fn move_slot(&mut self, me: &NodeId, slot: u16) -> Result<u64, Stop> {
+        let empty_there = self.there.cluster_count_keys(&[slot]).await? == [0];
+        set_slot(self.execution, &mut self.there, slot, SlotOwner::Importing(me)).await?;
+        let opened = set_slot(self.execution, &mut self.here, slot, SlotOwner::Migrating(&self.target.id)).await;
+        if opened.is_err() {
+            // No key has gone yet.
+            let _ = self.there.cluster_set_slot(slot, SlotOwner::Stable).await;
+        }
+        opened?;
+        self.finish_slot(slot, empty_there).await
+    }
+
+    /// The rest of an open slot; how many keys that was. `only_ours`: whatever the target has of it came from this very process.
+    pub async fn finish_slot(&mut self, slot: u16, only_ours: bool) -> Result<u64, Stop> {
+        let moved = self.empty(slot, only_ours).await?;
+        // The new owner first: the other way round the slot would have none for a moment.
+        set_slot(self.execution, &mut self.there, slot, SlotOwner::Node(&self.target.id)).await?;
+        set_slot(self.execution, &mut self.here, slot, SlotOwner::Node(&self.target.id)).await?;
+        Ok(moved)
+    }
+
+    /// Until this end has no key of the slot.
+    async fn empty(&mut self, slot: u16, only_ours: bool) -> Result<u64, Stop> {
         let mut moved = 0;
         loop {
             let keys = self.here.cluster_keys_in_slot(slot, LISTED_AT_ONCE).await?;
@@ -51,15 +74,15 @@ impl<'a> KeyMove<'a> {
             while !keys.is_empty() {
                 let (now, later) = keys.split_at(batch(sizes).min(keys.len()));
                 let (now_sizes, later_sizes) = sizes.split_at(now.len().min(sizes.len()));
-                self.send(slot, now, now_sizes.iter().sum()).await?;
+                self.send(slot, now, now_sizes.iter().sum(), only_ours).await?;
                 moved += now.len() as u64;
                 (keys, sizes) = (later, later_sizes);
             }
         }
     }
 
-    async fn send(&mut self, slot: u16, keys: &[Vec<u8>], bytes: u64) -> Result<(), Stop> {
-        let twice = self.there_already(keys).await?;
+    async fn send(&mut self, slot: u16, keys: &[Vec<u8>], bytes: u64, only_ours: bool) -> Result<(), Stop> {
+        let twice = if only_ours { Vec::new() } else { self.there_already(keys).await? };
         let (twice, once): (Vec<_>, Vec<_>) = keys.iter().cloned().partition(|key| twice.contains(key));
         for key in twice {
             self.send_equal(slot, key, bytes).await?;
@@ -71,9 +94,6 @@ impl<'a> KeyMove<'a> {
     }
 
     async fn there_already(&mut self, keys: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, Stop> {
-        if self.only_ours {
-            return Ok(Vec::new());
-        }
         let there = self.there.exist(keys).await?;
         Ok(keys.iter().zip(there).filter(|(_, there)| *there).map(|(key, _)| key.clone()).collect())
     }
@@ -130,5 +150,25 @@ impl<'a> KeyMove<'a> {
             )));
         }
         Ok(self.here.migrate(self.target.address, keys, silence.min(left), replace).await?)
+    }
+}
+
+/// Valkey has its replicas confirm this first and gives them two seconds.
+pub async fn set_slot(
+    execution: &Execution<'_>,
+    connection: &mut Connection,
+    slot: u16,
+    owner: SlotOwner<'_>,
+) -> Result<(), Stop> {
+    loop {
+        match connection.cluster_set_slot(slot, owner).await {
+            Err(CallError::Refused(refusal)) if refusal.message.starts_with("NOREPLICAS") => {
+                if execution.left() <= BETWEEN_TRIES {
+                    return Err(Stop::Late(format!("slot {slot}: {refusal}")));
+                }
+                sleep(BETWEEN_TRIES).await;
+            }
+            answered => return Ok(answered?),
+        }
     }
 }

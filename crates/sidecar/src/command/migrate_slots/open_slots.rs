@@ -2,7 +2,7 @@
 
 use super::{
     super::execution::{Execution, Stop},
-    by_key,
+    key_move::{KeyMove, set_slot},
     other_end::OtherEnd,
 };
 use sidecar_rules::commands::{
@@ -43,7 +43,7 @@ async fn close(execution: &mut Execution<'_>, nodes: &ClusterNodes, open: &SlotM
         Closing::Finish => finish(execution, nodes, open).await,
         Closing::TurnBack => {
             let mut here = execution.connect_until_the_end().await?;
-            by_key::set_slot(execution, &mut here, *slot, SlotOwner::Stable).await?;
+            set_slot(execution, &mut here, *slot, SlotOwner::Stable).await?;
             execution.did(format!("turned slot {slot} back, which was on its way to {other}"));
             Ok(())
         }
@@ -64,11 +64,11 @@ async fn finish(execution: &mut Execution<'_>, nodes: &ClusterNodes, open: &Slot
     let (me, mut there) = (myself(nodes)?.id.clone(), other.connect(execution).await?);
     let owned = there.cluster_nodes().await?.myself().is_some_and(|node| node.owns(*slot));
     if !owned {
-        by_key::set_slot(execution, &mut there, *slot, SlotOwner::Importing(&me)).await?;
+        set_slot(execution, &mut there, *slot, SlotOwner::Importing(&me)).await?;
     }
     let mut here = execution.connect_until_the_end().await?;
-    by_key::set_slot(execution, &mut here, *slot, SlotOwner::Migrating(&other.id)).await?;
-    let keys = by_key::finish(execution, &other, *slot, false).await?;
+    set_slot(execution, &mut here, *slot, SlotOwner::Migrating(&other.id)).await?;
+    let keys = KeyMove::open(execution, &other).await?.finish_slot(*slot, false).await?;
     execution.did(format!("finished slot {slot}, which was half moved to {}", other.id));
     execution.moved(1, keys);
     Ok(())
