@@ -2,7 +2,7 @@
 //! spec: a smaller number in the spec must not end pods that hold data.
 
 use crate::claim_facts::ClaimFacts;
-use crate::nodes::{NodeFacts, NodeObservation, NodeState, PodObservation, Shard, Valkey};
+use crate::nodes::{NodeFacts, NodeObservation, NodeState, PodObservation, Shard, ShardNode, Valkey};
 use crate::observation::Observation;
 use crate::pod_facts::PodFacts;
 use crate::pods;
@@ -47,10 +47,16 @@ fn needed(observation: &Observation) -> u32 {
     let existing = observation.pods.iter().filter(|pod| !was_let_go(pod, observation));
     let existing = existing.filter(|pod| holds_something(pod, observation.nodes.as_ref()));
     let existing = existing.filter_map(|pod| PodName::from(pod.name.as_str()).ordinal());
-    let recorded = observation.nodes.iter().flat_map(|nodes| &nodes.recorded).flat_map(|shard| &shard.nodes);
-    let recorded = recorded.filter(|node| node.state != NodeState::Lost).filter_map(|node| node.pod.ordinal());
-    let highest = existing.chain(recorded).max();
+    let recorded = observation.nodes.iter().flat_map(|nodes| &nodes.recorded).flat_map(awaited);
+    let highest = existing.chain(recorded.filter_map(|node| node.pod.ordinal())).max();
     highest.and_then(|ordinal| u32::try_from(ordinal + 1).ok()).unwrap_or_default()
+}
+
+/// Nodes whose pods have to be there. Of a shard of which everything is lost that is each: new nodes in them take its slots.
+fn awaited(shard: &Shard) -> impl Iterator<Item = &ShardNode> {
+    let lost = |node: &ShardNode| node.state == NodeState::Lost;
+    let all_lost = shard.nodes.iter().all(lost);
+    shard.nodes.iter().filter(move |node| all_lost || !lost(node))
 }
 
 /// It ends because the StatefulSet leaves it out, which was made smaller when its node held nothing: a larger one would only have it made

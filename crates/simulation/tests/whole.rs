@@ -411,3 +411,11 @@ fn a_formation_of_which_fewer_pods_are_wanted_meanwhile_ends() {
     let events = [Event::Ask(3, 2), Event::CutNode(1, 1_600), Event::Ask(3, 0), Event::DeleteAllPods];
     survives(&setup, 17_841_853_546_910_260_682, true, &events).unwrap();
 }
+
+/// A user took pods away that were on record, one of them the only one with its slots.
+#[test]
+fn a_size_that_a_user_changed_while_the_spec_asks_for_less_is_settled() {
+    let setup = Setup { replicas: 0, persistent: false, saves: false, kubernetes_nodes: 1, ..Setup::default() };
+    let events = [Event::Ask(5, 2), Event::Wait(550), Event::ScaleByHand(7), Event::Ask(3, 0)];
+    survives(&setup, 0, false, &events).unwrap();
+}

@@ -6,7 +6,7 @@ use super::cluster_model::{ClusterModel, Member, current_view};
 use super::limits::age;
 use super::observation::Valkey;
 use super::proposal::command;
-use super::record::ShardNode;
+use super::record::{NodeState, ShardNode};
 use super::views;
 use topology::{NodeId, NodeView, PodName, ViewedNode};
 
@@ -105,9 +105,14 @@ fn has_just_left(member: &Member) -> bool {
     member.pod.answer.as_ref().is_some_and(|answer| answer.action == Action::Leave)
 }
 
-/// Its pod, by its host name, is one of ours that is not wanted any more and is not there. One on record comes back.
+/// Its pod was seen to run another node, and does not tell of this one: it is not expected again when that pod is away in its turn.
+pub(crate) fn was_lost(model: &ClusterModel, id: &NodeId) -> bool {
+    model.recorded_node(id).is_some_and(|node| node.state == NodeState::Lost)
+}
+
+/// Its pod, by its host name, is one of ours that is not wanted any more and is not there. One on record comes back, unless it is lost.
 fn has_left(model: &ClusterModel, id: &NodeId) -> bool {
-    if model.recorded_node(id).is_some() {
+    if model.recorded_node(id).is_some() && !was_lost(model, id) {
         return false;
     }
     let mut names = model.members.iter().filter_map(Member::view).filter_map(|view| pod_name(view, id));

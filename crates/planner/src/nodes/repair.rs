@@ -87,9 +87,12 @@ fn lost(model: &ClusterModel) -> Option<Proposal> {
         return Some(Proposal::waiting(OrchestrationKind::Heal, step, waits));
     }
     // A dead owner's claim is beaten by a new epoch, which only a node that knows nobody can be given; others take what is free.
-    let members = || model.members.iter().filter(|member| member.wanted);
-    let newcomers: Vec<&Member> = members().filter(|member| member.membership == Membership::Fresh).collect();
-    let idle = members().filter(|member| is_idle(model, member));
+    // Pods that go take them only if nobody else can: with an owner for every slot they can hand them on, and leave.
+    let mut members: Vec<&Member> = model.members.iter().collect();
+    members.sort_by_key(|member| !member.wanted);
+    let newcomers = members.iter().copied().filter(|member| member.membership == Membership::Fresh);
+    let newcomers: Vec<&Member> = newcomers.collect();
+    let idle = members.iter().copied().filter(|member| is_idle(model, member));
     let free: Vec<&Member> = newcomers.iter().copied().skip(lost.len()).chain(idle).collect();
     let grants = newcomers.into_iter().zip(lost).chain(free.into_iter().zip(unclaimed)).enumerate();
     let commands = grants.flat_map(|(index, (member, slots))| grant(model, member, slots, index)).collect();

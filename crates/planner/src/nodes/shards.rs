@@ -108,6 +108,7 @@ fn state_of(model: &ClusterModel, id: &NodeId, pod: &PodName) -> NodeState {
     match node_failures::certain(model, id) {
         _ if replaced => NodeState::Lost,
         Some(_) => NodeState::Down,
+        None if departed::was_lost(model, id) => NodeState::Lost,
         None => NodeState::Unknown,
     }
 }
@@ -136,9 +137,11 @@ fn home<'a>(recorded: &Shard, shards: &'a mut [Shard]) -> Option<&'a mut Shard> 
     shards.get_mut(position?)
 }
 
-/// Its pod runs another node and nobody knows it any more.
+/// Its pod runs another node, or did, and nobody knows it any more.
 fn is_forgotten(model: &ClusterModel, node: &ShardNode) -> bool {
-    departed::successor(model, &node.node_id).is_some() && !model.map.is_known(&node.node_id)
+    let id = &node.node_id;
+    let replaced = departed::successor(model, id).is_some() || departed::was_lost(model, id);
+    replaced && !model.map.is_known(id)
 }
 
 pub(crate) fn serving(model: &ClusterModel) -> BTreeSet<PodName> {
