@@ -16,7 +16,7 @@ TEST_IMAGES := valkey-8.1 valkey-9.1 exporter
 BUILD := cargo build --workspace
 RUNNER := $(TARGET)/debug/test-runner
 
-SCRIPTS := scripts/demo scripts/test-demo images/build images/test images/fetch-valkey charts/generate charts/find-helm charts/test e2e/install-operator bench/memory bench/orchestration bench/lib.sh $(wildcard testbed/vm/*)
+SCRIPTS := scripts/demo scripts/test-demo images/build images/test images/fetch-valkey charts/generate charts/find-helm charts/test e2e/install-operator bench/memory bench/orchestration bench/scale bench/lib.sh $(wildcard testbed/vm/*)
 # Errors say themselves where they come from; where a failed test was called from says nothing, in sixty lines.
 export RUST_LIB_BACKTRACE ?= 0
 
@@ -93,6 +93,7 @@ $(DENY):
 bench: testbed-build ## Print the numbers we promise, each with its floor
 	bench/memory
 	bench/orchestration
+	bench/scale
 	cargo run --release -q -p bench --bin bench-line
 
 .PHONY: testbed-build testbed-up testbed-down

@@ -1,8 +1,9 @@
 //! How long writes stand still when a primary is lost, next to a failover by hand on the same cluster. IO, under load.
 
-use crate::{Arguments, cluster::Cluster, numbers::Series, table};
+use crate::Arguments;
 use anyhow::{Context, Result, ensure};
 use api::names::{ROLE_PRIMARY, ROLE_REPLICA, port};
+use bench::{cluster::Cluster, numbers::Series, table};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{ResourceExt, api::DeleteParams};
 use load::{Load, Options, Report};

@@ -1,13 +1,14 @@
 //! From the request for a cluster to its Ready, and the floor after each of them.
 
-use crate::{
+use anyhow::Result;
+use api::names::ROLE_PRIMARY;
+use bench::{
+    bare_pods::{self, Images},
     cluster::Cluster,
-    floor::{self, Images},
     numbers::Series,
     table,
 };
-use anyhow::Result;
-use api::names::ROLE_PRIMARY;
+use kube::api::DeleteParams;
 use std::time::{Duration, Instant};
 
 const PROMISED: Duration = Duration::from_secs(6);
@@ -20,7 +21,8 @@ pub async fn measure(cluster: &Cluster, repetitions: usize) -> Result<()> {
         let (ready, pods_ready) = form(cluster).await?;
         let images = Images::of(&cluster.with_role(ROLE_PRIMARY).await?)?;
         cluster.delete().await?;
-        let floor = floor::measure(&cluster.pods, &images).await?;
+        let floor = bare_pods::start(&cluster.pods, &images).await?;
+        bare_pods::end(&cluster.pods, &DeleteParams::default().grace_period(0)).await?;
         let [all, of_it, below] = [ready, pods_ready, floor].map(table::text);
         table::progress(&format!("formation {repetition}: {all}, its pods {of_it}, bare pods {below}"));
         formed.add(ready);

@@ -1,16 +1,12 @@
 //! What people wait for: a cluster to form, writes to go on after a primary is lost, and the status to say what is so. Each beside its floor on the same nodes.
 //! Runs against the testbed that `bench/orchestration` prepared; the operator and the images are there already.
 
-mod cluster;
 mod failover;
-mod floor;
 mod formation;
-mod numbers;
 mod status;
-mod table;
-mod wait;
 
 use anyhow::{Context, Result};
+use bench::{cluster::Cluster, table};
 use clap::Parser;
 use std::path::PathBuf;
 
@@ -37,8 +33,8 @@ async fn main() -> Result<()> {
     let arguments = Arguments::parse();
     let client = kube::Client::try_default().await.context("no cluster to measure on: set KUBECONFIG")?;
     for version in &arguments.versions {
-        let cluster = cluster::Cluster::new(&client, &arguments.namespace, version);
-        table::heading(version);
+        let cluster = Cluster::new(&client, &arguments.namespace, version);
+        table::heading(&format!("Valkey {version}, 3 primaries × 1 replica"));
         formation::measure(&cluster, arguments.repetitions).await?;
         failover::measure(&cluster, &arguments).await?;
         status::measure(&cluster, &arguments).await?;

@@ -1,9 +1,10 @@
 //! How long the status lags behind the nodes: a replica's link is cut and mended again and again, and each time its own word is
 //! compared with the condition. IO.
 
-use crate::{Arguments, cluster::Cluster, numbers::Series, table};
+use crate::Arguments;
 use anyhow::{Context, Result};
 use api::names::{ROLE_REPLICA, port};
+use bench::{cluster::Cluster, numbers::Series, table};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use std::{

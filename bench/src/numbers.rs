@@ -33,6 +33,21 @@ impl Series {
     pub fn above(&self, floor: &Self) -> Self {
         Self(self.0.iter().zip(&floor.0).map(|(value, floor)| value.saturating_sub(*floor)).collect())
     }
+
+    /// How many times the other of the same repetition each of these is.
+    pub fn times(&self, floor: &Self) -> Factors {
+        let times = |(value, floor): (&Duration, &Duration)| value.as_secs_f64() / floor.as_secs_f64();
+        let mut factors: Vec<f64> = self.0.iter().zip(&floor.0).map(times).collect();
+        factors.sort_unstable_by(f64::total_cmp);
+        let at = |rank: usize| factors.get(rank).copied().unwrap_or_default();
+        Factors { median: at(factors.len() / 2), worst: at(factors.len().saturating_sub(1)) }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Factors {
+    pub median: f64,
+    pub worst: f64,
 }
 
 #[cfg(test)]
@@ -62,5 +77,11 @@ mod tests {
     fn what_is_above_the_floor_is_taken_repetition_by_repetition() {
         let above = series(&[8, 20]).above(&series(&[3, 30]));
         assert_eq!((above.worst(), above.median()), (Duration::from_millis(5), Duration::from_millis(5)));
+    }
+
+    #[test]
+    fn each_is_so_many_times_the_floor_of_its_own_repetition() {
+        let times = series(&[10, 60, 15]).times(&series(&[10, 20, 10]));
+        assert_eq!(times, Factors { median: 1.5, worst: 3.0 });
     }
 }

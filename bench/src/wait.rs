@@ -21,9 +21,22 @@ pub async fn wait_for<K>(api: &Api<K>, labels: &str, what: &str, met: impl Fn(&O
 where
     K: Resource + Clone + DeserializeOwned + Debug,
 {
-    match timeout(PATIENCE, watch(api, labels, met)).await {
+    wait_at_most(PATIENCE, api, labels, what, met).await
+}
+
+pub async fn wait_at_most<K>(
+    patience: Duration,
+    api: &Api<K>,
+    labels: &str,
+    what: &str,
+    met: impl Fn(&Objects<K>) -> bool,
+) -> Result<()>
+where
+    K: Resource + Clone + DeserializeOwned + Debug,
+{
+    match timeout(patience, watch(api, labels, met)).await {
         Ok(ended) => ended.with_context(|| format!("watch for {what}")),
-        Err(_) => bail!("waited {PATIENCE:?} in vain for {what}"),
+        Err(_) => bail!("waited {patience:?} in vain for {what}"),
     }
 }
 

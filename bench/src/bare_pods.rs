@@ -1,4 +1,5 @@
-//! The floor under a formation: as many bare pods of the same images, with a native sidecar, and nobody who forms anything. IO.
+//! The floor under six pods of a cluster: as many bare ones of the same images, with a native sidecar, and nobody who makes anything of
+//! them. IO.
 
 use crate::{
     cluster::PODS,
@@ -34,18 +35,22 @@ impl Images {
     }
 }
 
-/// From the first request until all are Ready; they are gone again when this returns.
-pub async fn measure(pods: &Api<Pod>, images: &Images) -> Result<Duration> {
+/// From the first request until all are Ready.
+pub async fn start(pods: &Api<Pod>, images: &Images) -> Result<Duration> {
     let began = Instant::now();
     for number in 0..PODS {
         pods.create(&PostParams::default(), &bare_pod(number, images)?).await.context("create a bare pod")?;
     }
     wait_for(pods, LABELS, "the bare pods to be Ready", all_ready(PODS)).await?;
-    let took = began.elapsed();
-    let at_once = DeleteParams::default().grace_period(0);
-    let _accepted = pods.delete_collection(&at_once, &ListParams::default().labels(LABELS)).await?;
+    Ok(began.elapsed())
+}
+
+/// From the request until none is left.
+pub async fn end(pods: &Api<Pod>, how: &DeleteParams) -> Result<Duration> {
+    let began = Instant::now();
+    let _accepted = pods.delete_collection(how, &ListParams::default().labels(LABELS)).await?;
     wait_for(pods, LABELS, "the bare pods to be gone", Objects::is_empty).await?;
-    Ok(took)
+    Ok(began.elapsed())
 }
 
 fn bare_pod(number: usize, images: &Images) -> Result<Pod> {

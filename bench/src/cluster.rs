@@ -1,18 +1,21 @@
 //! The ValkeyCluster that is measured. IO.
 
-use crate::wait::{Objects, all_ready, wait_for};
+use crate::wait::{Objects, all_ready, wait_at_most, wait_for};
 use anyhow::{Context, Result};
 use api::{cluster::ValkeyCluster, names};
 use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::{
     Api, Client, ResourceExt,
-    api::{DeleteParams, ListParams, PostParams},
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
-use serde_json::json;
+use serde_json::{Value, json};
+use std::time::Duration;
 
 pub const PODS: usize = 6;
 const NAME: &str = "measured";
 const LABEL: &str = "bench.valkey.io/cluster";
+/// For as many shards as are asked for: key by key on a busy machine that takes minutes.
+const SCALED: Duration = Duration::from_secs(900);
 
 pub struct Cluster {
     version: String,
@@ -39,6 +42,24 @@ impl Cluster {
         });
         self.clusters.create(&PostParams::default(), &serde_json::from_value(object)?).await?;
         Ok(())
+    }
+
+    /// Changes the spec.
+    pub async fn edit(&self, spec: Value) -> Result<()> {
+        self.clusters.patch(NAME, &PatchParams::default(), &Patch::Merge(json!({"spec": spec}))).await?;
+        Ok(())
+    }
+
+    /// Until it is Ready with so many shards and nothing more is to be done; `look` sees every state on the way.
+    pub async fn scaled(&self, masters: i32, look: impl Fn(&ValkeyCluster)) -> Result<()> {
+        let scaled = |clusters: &Objects<ValkeyCluster>| {
+            let Some(cluster) = clusters.get(NAME) else { return false };
+            look(cluster);
+            let shards = cluster.status.as_ref().map(|status| status.master_count);
+            is_ready(cluster) && condition(cluster, "Reconciling") == Some(false) && shards == Some(masters)
+        };
+        let what = format!("the cluster to be Ready with {masters} shards");
+        wait_at_most(SCALED, &self.clusters, &format!("{LABEL}={NAME}"), &what, scaled).await
     }
 
     pub async fn ready(&self) -> Result<()> {
