@@ -2,6 +2,8 @@
 # shellcheck shell=bash
 repo=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 export TESTBED_NAME=bench OPERATOR_NAMESPACE=valkey-operator-system IMAGE_PROFILE=release
+# Errors say themselves where they come from.
+export RUST_LIB_BACKTRACE=${RUST_LIB_BACKTRACE:-0}
 testbed=${CARGO_TARGET_DIR:-$repo/target}/debug/testbed
 
 say() { echo "[$SECONDS s] $*" >&2; }

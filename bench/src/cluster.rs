@@ -14,8 +14,6 @@ use std::time::Duration;
 pub const PODS: usize = 6;
 const NAME: &str = "measured";
 const LABEL: &str = "bench.valkey.io/cluster";
-/// For as many shards as are asked for: key by key on a busy machine that takes minutes.
-const SCALED: Duration = Duration::from_secs(900);
 
 pub struct Cluster {
     version: String,
@@ -51,7 +49,7 @@ impl Cluster {
     }
 
     /// Until it is Ready with so many shards and nothing more is to be done; `look` sees every state on the way.
-    pub async fn scaled(&self, masters: i32, look: impl Fn(&ValkeyCluster)) -> Result<()> {
+    pub async fn scaled(&self, masters: i32, patience: Duration, look: impl Fn(&ValkeyCluster)) -> Result<()> {
         let scaled = |clusters: &Objects<ValkeyCluster>| {
             let Some(cluster) = clusters.get(NAME) else { return false };
             look(cluster);
@@ -59,7 +57,7 @@ impl Cluster {
             is_ready(cluster) && condition(cluster, "Reconciling") == Some(false) && shards == Some(masters)
         };
         let what = format!("the cluster to be Ready with {masters} shards");
-        wait_at_most(SCALED, &self.clusters, &format!("{LABEL}={NAME}"), &what, scaled).await
+        wait_at_most(patience, &self.clusters, &format!("{LABEL}={NAME}"), &what, scaled).await
     }
 
     pub async fn ready(&self) -> Result<()> {

@@ -27,12 +27,16 @@ const SMALL: i32 = 3;
 const LARGE: i32 = 6;
 /// Writes before anything changes, so that every connection is up, and after it.
 const AROUND: Duration = Duration::from_secs(1);
+/// What takes longer will never be done.
+const ATOMIC: Duration = Duration::from_secs(120);
+const ONE_BY_ONE: Duration = Duration::from_secs(900);
 
 pub struct Scaling {
     pub cluster: Cluster,
     by_hand: ByHand,
     address: SocketAddr,
     keys: u32,
+    patience: Duration,
 }
 
 impl Scaling {
@@ -44,7 +48,8 @@ impl Scaling {
         let began = Instant::now();
         data::fill(address, keys).await?;
         table::progress(&format!("Valkey {version}: {keys} keys written in {}", table::text(began.elapsed())));
-        Ok(Self { cluster, by_hand, address, keys })
+        let patience = if atomic { ATOMIC } else { ONE_BY_ONE };
+        Ok(Self { cluster, by_hand, address, keys, patience })
     }
 
     pub async fn measure(&self, results: &mut Results) -> Result<()> {
@@ -69,7 +74,8 @@ impl Scaling {
         let began = Instant::now();
         let stages = Stages::default();
         self.cluster.edit(json!({"masterCount": masters})).await?;
-        self.cluster.scaled(masters, |seen| stages.look(seen, began.elapsed())).await?;
+        let scaled = self.cluster.scaled(masters, self.patience, |seen| stages.look(seen, began.elapsed())).await;
+        scaled.with_context(|| format!("it came so far: {}", stages.text()))?;
         let took = began.elapsed();
         let cost = self.cost(load, took).await?;
         table::progress(&format!("to {masters} shards: {}; {}", cost.text(), stages.text()));
@@ -90,7 +96,7 @@ impl Scaling {
         ));
         results.by_hand.add(cost);
         self.cluster.edit(json!({"paused": false})).await?;
-        self.cluster.scaled(LARGE, |_| ()).await?;
+        self.cluster.scaled(LARGE, self.patience, |_| ()).await?;
         Ok((emptied, filled))
     }
 
@@ -112,21 +118,26 @@ impl Scaling {
     }
 }
 
-/// When the status told of which step first.
+/// When the status told of which step first, and what it says at last.
 #[derive(Default)]
-struct Stages(RefCell<Vec<(String, Duration)>>);
+struct Stages {
+    told: RefCell<Vec<(String, Duration)>>,
+    plan: RefCell<Option<String>>,
+}
 
 impl Stages {
     fn look(&self, cluster: &ValkeyCluster, at: Duration) {
         let running = cluster.status.as_ref().and_then(|status| status.orchestration.as_ref());
-        let mut told = self.0.borrow_mut();
+        self.plan.replace(cluster.status.as_ref().and_then(|status| status.plan.clone()));
+        let mut told = self.told.borrow_mut();
         if let Some(running) = running.filter(|running| told.last().is_none_or(|(step, _)| *step != running.step)) {
             told.push((running.step.clone(), at));
         }
     }
 
     fn text(&self) -> String {
-        let told = self.0.borrow();
-        told.iter().map(|(step, at)| format!("{step} {}", table::text(*at))).collect::<Vec<_>>().join(", ")
+        let told = self.told.borrow();
+        let told = told.iter().map(|(step, at)| format!("{step} {}", table::text(*at)));
+        told.chain(self.plan.borrow().iter().cloned()).collect::<Vec<_>>().join(", ")
     }
 }
