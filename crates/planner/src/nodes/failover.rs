@@ -12,7 +12,7 @@ use super::record::{OrchestrationKind, Stage};
 use super::{departed, gates};
 use api::conditions::Reason;
 use std::collections::BTreeMap;
-use topology::{NodeId, Position, Role, SlotSet};
+use topology::{NodeId, NodeView, Position, Role, SlotSet};
 
 /// What is to be done about one failure.
 enum Verdict {
@@ -75,10 +75,16 @@ fn reading(model: &ClusterModel, judged: Proposal, owners: &BTreeMap<NodeId, Slo
     Proposal { blocked, stuck, ..Proposal::new(OrchestrationKind::Failover, Stage::ReadViews, Vec::new()) }
 }
 
-/// A replica that took over a moment ago would be overlooked.
+/// A replica that took over a moment ago would be overlooked. Whoever owned slots when it was last read is none: it may be unread for as
+/// long as slots move from it.
 fn successor_may_be_unread(model: &ClusterModel) -> bool {
-    let primaries = model.members.iter().filter(|member| member.is(Role::Primary));
-    !model.large && primaries.into_iter().any(|member| !member.alone() && member.view().is_none())
+    let unread = model.members.iter().filter(|member| member.is(Role::Primary) && member.view().is_none());
+    !model.large && unread.into_iter().any(|member| !member.alone() && !was_owner(member))
+}
+
+fn was_owner(member: &Member) -> bool {
+    let last = member.pod.view.as_ref().and_then(NodeView::myself).filter(|node| member.has_id(&node.node_id));
+    last.is_some_and(|node| node.role == Role::Primary && !node.slots.is_empty())
 }
 
 fn add(proposal: &mut Proposal, verdict: Verdict) {
@@ -96,7 +102,9 @@ fn add(proposal: &mut Proposal, verdict: Verdict) {
 
 /// Primaries with slots that answer and know others: only they vote.
 fn voters(model: &ClusterModel) -> usize {
-    model.owners().iter().filter(|owner| owner.is(Role::Primary) && !owner.alone()).count()
+    let owns = |member: &Member| member.facts().is_some_and(|facts| facts.summary.slots_mine > 0);
+    let votes = |member: &&Member| member.belongs() && member.is(Role::Primary) && owns(member) && !member.alone();
+    model.members.iter().filter(votes).count()
 }
 
 /// Primaries that the others hear and we do not.

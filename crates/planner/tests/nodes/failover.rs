@@ -7,7 +7,7 @@ use planner::nodes::{
     ShardNode, Stage, Start, Valkey,
 };
 use planner::safety::check_commands;
-use topology::{Position, Role};
+use topology::{Position, Role, SlotSet};
 
 /// The pods that are told to take over.
 fn promoted(decision: &Decision) -> Vec<&str> {
@@ -359,7 +359,7 @@ fn a_primary_that_starts_again_is_not_called_a_lost_shard_while_its_data_is_kept
 #[test]
 fn what_is_blocked_stays_said_while_a_view_is_read_again() {
     let mut cluster = Cluster::whole().down(0, 60).down(1, 60);
-    cluster.age_view(2);
+    cluster.change(2, |pod| pod.view = None);
     let decision = cluster.decide();
     assert_eq!((promoted(&decision), degraded(&decision)), (vec![], Some(Reason::MajorityLost)));
     assert_eq!(decision.orchestration.map(|running| running.step), Some(Stage::ReadViews));
@@ -402,4 +402,24 @@ fn a_process_that_outlived_its_pod_is_named_and_begins_nothing() {
             assert_eq!(decision.commands.is_empty(), read_at == ago(0), "old views are read again");
         }
     }
+}
+
+/// A portion takes some seconds, and its source cannot be asked for its view meanwhile.
+#[test]
+fn a_failover_does_not_wait_for_slots_that_move_elsewhere() {
+    let mut cluster = Cluster::whole().down(1, 1);
+    let half = "0-99".parse().unwrap_or_default();
+    cluster.change(0, |pod| pod.under_way = vec![Action::MigrateSlots(SlotSet::clone(&half), id(2), 1)]);
+    [0, 2].into_iter().for_each(|index| cluster.age_view(index));
+    let decision = cluster.decide();
+    assert_eq!(promoted(&decision), ["p-4"]);
+    assert_eq!(check_commands(&decision.commands, &cluster.target, &cluster.seen), Ok(()));
+}
+
+#[test]
+fn who_may_have_taken_over_is_read_before_another_does() {
+    let mut cluster = Cluster::whole().with_second_replica().down(0, 1);
+    cluster.facts(3, |facts| (facts.role, facts.primary, facts.summary.slots_mine) = (Role::Primary, None, 5_461));
+    let decision = cluster.decide();
+    assert_eq!(promoted(&decision), [""; 0], "p-3 has it, and no view says so yet");
 }
