@@ -57,6 +57,16 @@ pub(crate) fn unneeded<'a>(model: &ClusterModel<'a>) -> Vec<Member<'a>> {
     unneeded
 }
 
+/// A copy of this primary's data that is in step, and neither ends nor was told to go elsewhere.
+pub(crate) fn is_kept_copy(replica: &Member, primary: &Member) -> bool {
+    let goes = replica.pod.under_way.iter().any(|action| match action {
+        Action::Leave => true,
+        Action::Replicate(id) => !primary.has_id(id),
+        _ => false,
+    });
+    in_sync(replica) && !replica.pod.terminating && !goes
+}
+
 /// Whom it is being told to follow: it goes there whatever else would be as good, or two would end up in one place.
 pub(crate) fn commanded_primary<'a>(member: &Member<'a>) -> Option<&'a NodeId> {
     member.pod.under_way.iter().find_map(|action| match action {
@@ -92,8 +102,8 @@ fn surplus<'a>(model: &ClusterModel<'a>, primaries: &[Member<'a>]) -> Vec<Member
         let kept = model.target.replicas_per_master + usize::from(!primary.wanted);
         let mut replicas = replicas(model, primary);
         replicas.retain(|replica| replica.wanted);
-        replicas.sort_by_key(|replica| !in_sync(replica));
-        let safe = replicas.iter().take(kept).all(in_sync);
+        replicas.sort_by_key(|replica| !is_kept_copy(replica, primary));
+        let safe = replicas.iter().take(kept).all(|replica| is_kept_copy(replica, primary));
         if safe { replicas.split_off(kept.min(replicas.len())) } else { Vec::new() }
     };
     if model.all_answer() { primaries.iter().flat_map(spare).collect() } else { Vec::new() }

@@ -3,12 +3,13 @@
 
 use super::action::{Action, FailoverMode, PodCommand};
 use super::cluster_model::{ClusterModel, Member, Membership};
-use super::findings::{self, in_sync};
+use super::findings;
+use super::join::{self, is_kept_copy};
 use super::limits::{PATIENCE, age, listed};
 use super::primaries::{self, is_spare, primaries};
 use super::proposal::{Proposal, command};
 use super::record::{OrchestrationKind, Stage};
-use super::{join, views};
+use super::views;
 use std::collections::BTreeSet;
 use topology::{Move, NodeId, PodName, Role, even_out};
 
@@ -151,14 +152,14 @@ fn lacks(model: &ClusterModel, source: &Member, target: &Member) -> Option<Strin
 
 fn copies(model: &ClusterModel, primary: &Member) -> usize {
     let replicas = primary.id().map(|id| model.replicas_of(id)).unwrap_or_default();
-    replicas.iter().filter(|replica| in_sync(replica)).count()
+    replicas.iter().filter(|replica| is_kept_copy(replica, primary)).count()
 }
 
 /// A primary whose pod goes gives its role to a replica whose pod stays, one after the other.
 fn hand_over(model: &ClusterModel, primaries: &[Member]) -> Option<Proposal> {
     let primary = primaries.iter().find(|primary| !primary.wanted)?;
     let replicas = primary.id().map(|id| model.replicas_of(id)).unwrap_or_default();
-    let able = replicas.iter().filter(|replica| replica.wanted && in_sync(replica) && !replica.pod.terminating);
+    let able = replicas.iter().filter(|replica| replica.wanted && is_kept_copy(replica, primary));
     let best = able.max_by_key(|replica| replica.facts().map(|facts| facts.replication_offset));
     let waits = vec![format!("a pod that stays to take over from {}", primary.name())];
     let take_over = Action::Failover(FailoverMode::Coordinated, None);
@@ -197,7 +198,7 @@ fn is_dispensable(model: &ClusterModel, primaries: &[Member], member: &Member) -
 /// As many pods that stay have its data as are asked for.
 fn has_copies(model: &ClusterModel, primary: &Member) -> bool {
     let replicas = primary.id().map(|id| model.replicas_of(id)).unwrap_or_default();
-    let staying = replicas.iter().filter(|replica| replica.wanted && in_sync(replica));
+    let staying = replicas.iter().filter(|replica| replica.wanted && is_kept_copy(replica, primary));
     staying.count() >= model.target.replicas_per_master
 }
 

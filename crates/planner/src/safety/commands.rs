@@ -5,7 +5,8 @@ mod takeover;
 
 use super::{Violation, volumes};
 use crate::nodes::{
-    Action, Boot, NodeFacts, NodeObservation, Peer, PodCommand, PodObservation, ShardNode, Start, Target, Valkey,
+    Action, Boot, NodeFacts, NodeObservation, Peer, PodCommand, PodObservation, ShardNode, Start, Target,
+    Valkey,
 };
 use crate::observation::Observation;
 use crate::pods::asked_for;
@@ -15,7 +16,7 @@ use topology::{NodeId, NodeView, PodName, Role, SlotSet, ViewedNode};
 /// The first command that breaks a rule.
 pub fn check_commands(commands: &[PodCommand], target: &Target, seen: &NodeObservation) -> Result<(), Violation> {
     for command in commands {
-        check(command, target, seen).map_err(|rule| violation(command, rule))?;
+        check(command, commands, target, seen).map_err(|rule| violation(command, rule))?;
     }
     let second = scaling::second_move(commands, seen);
     second.map_or(Ok(()), |command| Err(violation(command, "one of the two has a part in another move")))?;
@@ -62,7 +63,7 @@ pub fn check_volumes(commands: &[PodCommand], observation: &Observation) -> Resu
     }
 }
 
-fn check(command: &PodCommand, target: &Target, seen: &NodeObservation) -> Verdict {
+fn check(command: &PodCommand, all: &[PodCommand], target: &Target, seen: &NodeObservation) -> Verdict {
     let pod = seen.pods.iter().find(|pod| pod.uid == command.pod_uid).ok_or("no such pod was seen")?;
     ensure(pod.name == command.pod, "the pod has another name")?;
     ensure(pod.connected, "its sidecar is not on the line")?;
@@ -76,12 +77,12 @@ fn check(command: &PodCommand, target: &Target, seen: &NodeObservation) -> Verdi
         Action::SetConfigEpoch(_) => {
             ensure(answers(pod).is_some_and(|facts| facts.role == Role::Primary), "it is no primary")
         }
-        Action::Replicate(id) => ensure(!pod.terminating, ENDING).and_then(|()| replicate(pod, id, target, seen)),
+        Action::Replicate(id) => ensure(!pod.terminating, ENDING).and_then(|()| replicate(pod, id, all, target, seen)),
         Action::Failover(mode, bound) => takeover::failover(pod, *mode, bound.as_ref(), target, seen),
         Action::Forget(ids) => ids.iter().try_for_each(|id| forget(id, seen)),
         Action::OpenGate(start, _) => open_gate(pod, *start, target, seen),
-        Action::MigrateSlots(slots, to, _) => scaling::migrate(pod, slots, to, target, seen),
-        Action::Leave => scaling::leave(pod, target, seen),
+        Action::MigrateSlots(slots, to, _) => scaling::migrate(pod, (slots, to), all, target, seen),
+        Action::Leave => scaling::leave(pod, all, target, seen),
     }
 }
 
@@ -255,23 +256,30 @@ fn is_heard(id: &NodeId, seen: &NodeObservation) -> bool {
     views(seen).filter_map(|view| view.get(id)).any(ViewedNode::is_heard)
 }
 
-fn replicate(pod: &PodObservation, id: &NodeId, target: &Target, seen: &NodeObservation) -> Verdict {
+fn replicate(
+    pod: &PodObservation,
+    id: &NodeId,
+    commands: &[PodCommand],
+    target: &Target,
+    seen: &NodeObservation,
+) -> Verdict {
     let facts = answers(pod).ok_or("it does not answer")?;
     let owns = facts.summary.slots_mine > 0 || !attributed(&facts.node_id, seen).is_empty();
     ensure(!owns, "it owns slots")?;
     let orphan = facts.primary.as_ref().is_none_or(|primary| primary == id || attributed(primary, seen).is_empty());
-    let replaceable = facts.keys == 0 || facts.role == Role::Replica && (orphan || is_spare(facts, target, seen));
+    let replaceable =
+        facts.keys == 0 || facts.role == Role::Replica && (orphan || is_spare(facts, commands, target, seen));
     ensure(replaceable, "it holds data that may be the only copy")?;
     let mut primaries = answering(seen).filter(|(_, other)| other.node_id == *id);
     let primary =
         primaries.next().map(|(_, other)| other).ok_or("the primary is no node of this cluster that answers")?;
     ensure(primaries.next().is_none(), "two pods say they are the primary")?;
-    let worth_it = primary.summary.slots_mine > 0 || facts.keys == 0 || is_spare(facts, target, seen);
+    let worth_it = primary.summary.slots_mine > 0 || facts.keys == 0 || is_spare(facts, commands, target, seen);
     ensure(primary.role == Role::Primary && worth_it, "the other is no primary with slots")
 }
 
 /// Its primary answers with the data, and without this node as many copies are left as are asked for, on pods that stay.
-fn is_spare(facts: &NodeFacts, target: &Target, seen: &NodeObservation) -> bool {
+fn is_spare(facts: &NodeFacts, commands: &[PodCommand], target: &Target, seen: &NodeObservation) -> bool {
     let Some(primary) = &facts.primary else { return false };
     let stays = |pod: &PodObservation| pod.name.ordinal().is_some_and(|ordinal| ordinal < target.pods());
     let holds = |other: &NodeFacts| other.node_id == *primary && other.summary.slots_mine > 0;
@@ -280,8 +288,21 @@ fn is_spare(facts: &NodeFacts, target: &Target, seen: &NodeObservation) -> bool 
     };
     let homes: Vec<_> = answering(seen).filter(|(_, other)| holds(other)).collect();
     let goes = !homes.iter().any(|(pod, _)| stays(pod));
-    let copies = answering(seen).filter(|(pod, other)| stays(pod) && follows(other)).count();
+    let copies = answering(seen).filter(|(pod, other)| stays(pod) && follows(other));
+    let copies = copies.filter(|(pod, _)| !goes_away(pod, primary, commands)).count();
     !homes.is_empty() && copies >= target.replicas_per_master + usize::from(goes)
+}
+
+/// Its pod ends, or it is told to leave or to follow somebody else: what it has of this primary is soon gone.
+fn goes_away(pod: &PodObservation, primary: &NodeId, commands: &[PodCommand]) -> bool {
+    let told = commands.iter().filter(|command| command.pod_uid == pod.uid).map(|command| &command.action);
+    let mut actions = told.chain(&pod.under_way);
+    pod.terminating
+        || actions.any(|action| match action {
+            Action::Leave => true,
+            Action::Replicate(id) => id != primary,
+            _ => false,
+        })
 }
 
 fn forget(id: &NodeId, seen: &NodeObservation) -> Verdict {

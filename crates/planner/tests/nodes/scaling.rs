@@ -84,3 +84,20 @@ fn only_a_node_that_is_not_missed_leaves() {
     let goes = with(|pods| pods[0] = PodObservation { name: "p-6".into(), ..pods[0].clone() });
     assert!(why([goes, vec![following(8, "1")]].concat(), 8).contains("too few copies"), "one of two has to take over");
 }
+
+/// In step as it may be, it is gone in a moment: another one that leaves as well would be the last.
+#[test]
+fn a_copy_that_ends_or_was_told_to_go_counts_for_nobody() {
+    let three = || [pair(), vec![following(7, "1")]].concat();
+    let leaves = |pods| verdict(pods, 7, Action::Leave).map_err(|it| it.rule.contains("too few copies"));
+    let with_third = |change: fn(&mut PodObservation)| {
+        let mut pods = three();
+        change(&mut pods[2]);
+        pods
+    };
+    assert_eq!(leaves(with_third(|pod| pod.terminating = true)), Err(true));
+    assert_eq!(leaves(with_third(|pod| pod.under_way = vec![Action::Replicate("2".into())])), Err(true));
+    assert_eq!(leaves(with_third(|pod| pod.under_way = vec![Action::Replicate("1".into())])), Ok(()), "it only comes");
+    let fewer = with(|pods| pods[3].terminating = true);
+    assert!(rule(fewer, 1, give("0-5", "2")).contains("fewer copies"));
+}

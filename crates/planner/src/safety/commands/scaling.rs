@@ -1,6 +1,6 @@
 //! When slots may move from one node to another, and when a node may leave the cluster. Pure.
 
-use super::{Verdict, answering, answers, attributed, ensure, views};
+use super::{Verdict, answering, answers, attributed, ensure, goes_away, views};
 use crate::nodes::{Action, FailoverMode, NodeFacts, NodeObservation, PodCommand, PodObservation, Target};
 use topology::{NodeId, NodeView, Role, SlotSet};
 
@@ -47,8 +47,8 @@ pub(super) fn second_move<'c>(commands: &'c [PodCommand], seen: &NodeObservation
 
 pub(super) fn migrate(
     pod: &PodObservation,
-    slots: &SlotSet,
-    to: &NodeId,
+    (slots, to): (&SlotSet, &NodeId),
+    commands: &[PodCommand],
     target: &Target,
     seen: &NodeObservation,
 ) -> Verdict {
@@ -65,8 +65,9 @@ pub(super) fn migrate(
     ensure(known.is_some_and(|node| !node.failing && !node.handshake), "it does not know the target, or as failed")?;
     let rivals = views(seen).filter_map(NodeView::myself).filter(|node| node.node_id != facts.node_id);
     ensure(!rivals.into_iter().any(|node| node.slots.overlaps(slots)), "another node says they are its own")?;
-    let enough = copies(&facts.node_id, seen).min(target.replicas_per_master);
-    ensure(copies(to, seen) >= enough, "the target has fewer copies of its data than it")?;
+    let enough = copies(&facts.node_id, seen).count().min(target.replicas_per_master);
+    let staying = copies(to, seen).filter(|pod| !goes_away(pod, to, commands)).count();
+    ensure(staying >= enough, "the target has fewer copies of its data than it")?;
     let electing =
         seen.pods.iter().filter(|pod| pod.under_way.iter().any(|action| matches!(action, Action::Failover(..))));
     let mut contested = electing.filter_map(|pod| answers(pod)?.primary.as_ref());
@@ -74,8 +75,8 @@ pub(super) fn migrate(
 }
 
 /// Replicas that follow it now.
-fn copies(id: &NodeId, seen: &NodeObservation) -> usize {
-    answering(seen).filter(|(_, facts)| follows(facts, id)).count()
+fn copies<'s>(id: &'s NodeId, seen: &'s NodeObservation) -> impl Iterator<Item = &'s PodObservation> {
+    answering(seen).filter(|(_, facts)| follows(facts, id)).map(|(pod, _)| pod)
 }
 
 fn follows(facts: &NodeFacts, id: &NodeId) -> bool {
@@ -83,7 +84,7 @@ fn follows(facts: &NodeFacts, id: &NodeId) -> bool {
 }
 
 /// Only a node without which nothing is missing: as many pods that stay have its data as are asked for.
-pub(super) fn leave(pod: &PodObservation, target: &Target, seen: &NodeObservation) -> Verdict {
+pub(super) fn leave(pod: &PodObservation, commands: &[PodCommand], target: &Target, seen: &NodeObservation) -> Verdict {
     let facts = answers(pod).ok_or("it does not answer")?;
     let stays = |pod: &PodObservation| pod.name.ordinal().is_some_and(|ordinal| ordinal < target.pods());
     let owns = facts.summary.slots_mine > 0 || !attributed(&facts.node_id, seen).is_empty();
@@ -100,7 +101,8 @@ pub(super) fn leave(pod: &PodObservation, target: &Target, seen: &NodeObservatio
         return ensure(facts.keys == 0, "it holds keys of a primary without slots");
     }
     let others = answering(seen).filter(|(other, _)| other.uid != pod.uid);
-    let staying = others.filter(|(pod, other)| stays(pod) && follows(other, id)).count();
+    let staying =
+        others.filter(|(pod, other)| stays(pod) && follows(other, id) && !goes_away(pod, id, commands)).count();
     // A primary whose pod goes too is succeeded by one of them.
     let needed = target.replicas_per_master + usize::from(!stays(home));
     ensure(staying >= needed, "its shard would have too few copies of its data")
