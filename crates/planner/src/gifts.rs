@@ -4,7 +4,6 @@
 use crate::claim_facts::ClaimFacts;
 use crate::nodes::{Action, PodCommand, PodObservation, Valkey};
 use crate::observation::Observation;
-use crate::pods;
 use crate::report::Report;
 use std::collections::BTreeSet;
 use topology::PodName;
@@ -29,19 +28,34 @@ fn hold_back_gifts(commands: &mut Vec<PodCommand>, observation: &Observation, re
     hold_back_slots(commands, observation, report);
     let (kept, held): (Vec<_>, Vec<_>) = std::mem::take(commands)
         .into_iter()
-        .partition(|command| !command.action.is_gift() || stays(command, observation));
+        .partition(|command| receiver(command, observation).is_none_or(|pod| stays(pod, observation)));
     *commands = kept;
     if let Some(command) = held.first() {
-        report.waiting.push(format!("{} is told to {} once its pod is there to stay", command.pod, command.action));
+        report.waiting.push(format!(
+            "{} is told to {} once the pod that gets something is there to stay",
+            command.pod, command.action
+        ));
+    }
+}
+
+/// Who is given something by this command.
+fn receiver<'o>(command: &PodCommand, observation: &'o Observation) -> Option<&'o PodObservation> {
+    let mut pods = observation.nodes.iter().flat_map(|nodes| &nodes.pods);
+    match &command.action {
+        Action::MigrateSlots(_, to, _) => {
+            pods.find(|pod| matches!(&pod.valkey, Valkey::Answers(facts) if facts.node_id == *to))
+        }
+        action if action.is_gift() => pods.find(|pod| pod.uid == command.pod_uid),
+        _ => None,
     }
 }
 
 /// A pod that is about to end is given nothing: whoever wrote to its slots would lose that with the pod.
 /// Neither the StatefulSet, as it is now, nor anybody else is ending this one.
-fn stays(command: &PodCommand, observation: &Observation) -> bool {
-    let pod = observation.pods.iter().find(|pod| pod.uid == command.pod_uid.as_str());
-    let ends = pod.is_some_and(|pod| pod.terminating);
-    !ends && command.pod.ordinal().is_some_and(|ordinal| gets_a_pod(ordinal, observation))
+fn stays(pod: &PodObservation, observation: &Observation) -> bool {
+    let facts = observation.pods.iter().find(|facts| facts.uid == pod.uid.as_str());
+    let ends = facts.is_some_and(|pod| pod.terminating);
+    !ends && pod.name.ordinal().is_some_and(|ordinal| gets_a_pod(ordinal, observation))
 }
 
 /// The slots of a cluster that is not on record yet may be on a volume whose pod was not heard. What goes with them waits too.
@@ -66,6 +80,6 @@ fn unread_volume(observation: &Observation) -> Option<&ClaimFacts> {
 
 /// One that is made again gets at least as many pods as there are.
 fn gets_a_pod(ordinal: usize, observation: &Observation) -> bool {
-    let size = observation.stateful_set().map(pods::asked_for).and_then(|size| usize::try_from(size).ok());
+    let size = observation.certain_size().and_then(|size| usize::try_from(size).ok());
     size.is_none_or(|size| ordinal < size)
 }

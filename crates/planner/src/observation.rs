@@ -8,6 +8,7 @@ use crate::json;
 use crate::nodes::NodeObservation;
 use crate::ownership::{Ownership, ownership};
 use crate::pod_facts::PodFacts;
+use crate::pods;
 use crate::references::References;
 use crate::sidecars::LineFacts;
 use serde_json::Value;
@@ -44,6 +45,8 @@ pub struct Observation {
     pub creation_failure: Option<CreationFailure>,
     /// What still differed right after our last apply of the present manifest: somebody changes it on its way in.
     pub altered_on_arrival: BTreeMap<ChildKey, Vec<Difference>>,
+    /// The size of the StatefulSet that a write under way asks for.
+    pub size_under_way: Option<u32>,
     /// The same of pods and volume claims, by their UID: the labels and annotations that are never as we set them.
     pub patches_altered_on_arrival: BTreeMap<String, Value>,
     /// Those of the sidecars.
@@ -100,6 +103,12 @@ impl Observation {
     pub fn stateful_set(&self) -> Option<&Value> {
         let object = self.object(&ChildKey::new(ChildKind::StatefulSet, &self.cluster.name))?;
         (!matches!(ownership(object, &self.cluster), Ownership::Foreign(_) | Ownership::Unbound)).then_some(object)
+    }
+
+    /// Below this number no pod is left out by the StatefulSet, as it is or as a write under way makes it.
+    pub fn certain_size(&self) -> Option<u32> {
+        let live = self.stateful_set().map(pods::asked_for)?;
+        Some(self.size_under_way.map_or(live, |size| size.min(live)))
     }
 
     /// False while the StatefulSet controller has not yet looked at the latest StatefulSet.

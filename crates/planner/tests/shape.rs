@@ -453,3 +453,28 @@ fn a_pod_that_was_let_go_is_not_made_again_and_one_that_was_deleted_is() {
     assert_eq!(pods(&planned(3, 1, &deleted)), 7, "it may have slots that are not on record yet");
     assert!(rule(6, &deleted).contains("was not heard"), "{}", rule(6, &deleted));
 }
+
+/// The spec asked for less a moment ago and asks for more again; the write from before may come through yet.
+#[test]
+fn a_pod_that_a_write_under_way_leaves_out_is_given_nothing() {
+    let given = |size_under_way: Option<u32>| {
+        let observation = Observation { size_under_way, ..three_new_nodes(3) };
+        let plan = planned(3, 0, &observation);
+        let mut commands = plan.steps.iter().filter_map(Step::command);
+        commands.any(|command| command.pod.as_str() == name(2) && matches!(command.action, Action::AddSlots(_)))
+    };
+    assert!(given(None) && given(Some(3)) && given(Some(6)) && !given(Some(2)));
+    let mut observation = Observation { size_under_way: Some(3), ..with_newcomers(formed(3, 0), 3..4) };
+    observation.children = [stateful_set(6)].into();
+    let broken = |to: usize| {
+        let give = Action::MigrateSlots("0-9".parse().unwrap(), id(to), 0);
+        let command = PodCommand { pod: name(0).as_str().into(), pod_uid: "uid-0".into(), action: give };
+        let now = Timestamp::from_second(1_000).unwrap();
+        only_safe(vec![Step::Command(command)], None, &observation, now)
+            .1
+            .into_iter()
+            .map(|it| it.rule)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!((broken(3), broken(1)), (vec!["its pod is about to end".to_owned()], vec![]));
+}

@@ -419,3 +419,19 @@ fn a_size_that_a_user_changed_while_the_spec_asks_for_less_is_settled() {
     let events = [Event::Ask(5, 2), Event::Wait(550), Event::ScaleByHand(7), Event::Ask(3, 0)];
     survives(&setup, 0, false, &events).unwrap();
 }
+
+/// A user took away pods whose nodes were about to hand over; what was lost with them is forgotten while those pods are away again.
+#[test]
+fn nodes_that_were_lost_are_forgotten_without_their_pods() {
+    let setup = Setup { replicas: 0, persistent: false, saves: false, kubernetes_nodes: 1, ..Setup::default() };
+    let events = [
+        Event::Kill(0),
+        Event::Ask(3, 2),
+        Event::Kill(0),
+        Event::Write(0),
+        Event::Ask(3, 0),
+        Event::Write(0),
+        Event::ScaleByHand(2),
+    ];
+    survives(&setup, 0, false, &events).unwrap();
+}

@@ -10,7 +10,7 @@ use api::{names, parameters};
 use futures::future::join_all;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use planner::nodes::{NodeObservation, NodeRecord};
-use planner::{ClaimFacts, Identity, LineFacts, Observation, Observed, PodFacts, SidecarState};
+use planner::{ChildKey, ChildKind, ClaimFacts, Identity, LineFacts, Observation, Observed, PodFacts, SidecarState};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -41,6 +41,9 @@ impl ClusterKind {
         let memory = self.memories.of(pass.id);
         observation.altered_on_arrival = known.state.altered_on_arrival();
         observation.patches_altered_on_arrival = known.state.patches_altered_on_arrival();
+        let stateful_set = ChildKey::new(ChildKind::StatefulSet, &pass.id.key.name);
+        observation.size_under_way =
+            known.state.size_under_way(&stateful_set).and_then(|size| u32::try_from(size).ok());
         memory.lookups.add_to(&mut observation, cluster);
         observation.certificates = self.identities.observe(cluster, &observation.pods);
         observation.references = known.references.clone();

@@ -133,7 +133,10 @@ impl<K: Kind> ApiWork<K> {
         if !controller.api_work.begin(&self.id, self.ticket) {
             return self.outdated(controller);
         }
-        controller.states.change(&self.id, |state| state.held_back());
+        controller.states.change(&self.id, |state| {
+            state.held_back();
+            state.begins_to_write(&self.intent.steps);
+        });
         let controller = controller.clone();
         let tasks = controller.api_work.tasks.clone();
         tasks.spawn(async move {
@@ -141,6 +144,7 @@ impl<K: Kind> ApiWork<K> {
             let result = timeout(DEADLINE, self.run(&controller)).await.unwrap_or(Err(Error::TooLong(DEADLINE)));
             let outcome = result.as_ref().map_or_else(Error::reason, |_| "ok");
             controller.scope.metrics.reconciled(outcome, started.elapsed().as_secs_f64());
+            controller.states.change_known(&id, |state| state.has_written(result.is_ok()));
             controller.conclude(&id, &result);
             controller.api_work.end(&id);
             // A pass that began before this ended could do nothing at the API server.

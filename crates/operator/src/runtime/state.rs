@@ -2,7 +2,7 @@
 //! Losing it costs a request or two, never correctness.
 
 use super::backoff::Attempts;
-use planner::{ChildKey, Difference, Notice};
+use planner::{ChildKey, Difference, Notice, Step};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -21,6 +21,15 @@ pub struct State<S> {
     pub telling: Attempts,
     /// A pass could not begin its work at the API server.
     held_back: bool,
+    sizes: Sizes,
+}
+
+/// Numbers of pods that writes may bring about yet.
+#[derive(Clone, Debug, Default)]
+struct Sizes {
+    written: BTreeMap<ChildKey, u64>,
+    /// When their work ended without being sure of its end.
+    failed: Option<Instant>,
 }
 
 /// The status this process wrote last, with the resource version the object has since, and when that was.
@@ -41,6 +50,7 @@ impl<S> Default for State<S> {
             work: Attempts::default(),
             telling: Attempts::default(),
             held_back: false,
+            sizes: Sizes::default(),
         }
     }
 }
@@ -68,6 +78,8 @@ impl<T: PartialEq> Altered<T> {
 const UNPUBLISHED: usize = 32;
 /// Once or twice may be somebody's edit at that very moment; again and again is a webhook.
 const HABIT: u32 = 3;
+/// A request without an answer does not come through later than this.
+const LATEST: Duration = Duration::from_secs(60);
 /// After this time it is tried again: the webhook may be gone.
 const FORGOTTEN: Duration = Duration::from_secs(300);
 
@@ -76,6 +88,29 @@ impl<S> State<S> {
     /// state may have been put back to an older one.
     pub fn listed(&mut self, began: Instant) {
         self.published.take_if(|published| published.at <= began);
+    }
+
+    /// Takes note of the numbers of pods that these steps ask for.
+    pub fn begins_to_write(&mut self, steps: &[Step]) {
+        let size = |step: &Step| match step {
+            Step::Apply(step) => Some((step.key.clone(), step.manifest.pointer("/spec/replicas")?.as_u64()?)),
+            _ => None,
+        };
+        self.sizes = Sizes { written: steps.iter().filter_map(size).collect(), failed: None };
+    }
+
+    /// What was written is in the cache; what failed may have come through all the same.
+    pub fn has_written(&mut self, all: bool) {
+        match all {
+            true => self.sizes = Sizes::default(),
+            false => self.sizes.failed = Some(Instant::now()),
+        }
+    }
+
+    /// The number of pods that a write under way asks for.
+    pub fn size_under_way(&self, key: &ChildKey) -> Option<u64> {
+        let over = self.sizes.failed.is_some_and(|failed| failed.elapsed() > LATEST);
+        self.sizes.written.get(key).filter(|_| !over).copied()
     }
 
     pub fn hold_back(&mut self) {
@@ -135,7 +170,7 @@ impl<S> State<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use planner::{ChildKind, DifferenceKind};
+    use planner::{Apply, ChildKind, DifferenceKind, Why};
     use serde_json::json;
 
     fn difference(path: &str) -> Vec<Difference> {
@@ -167,6 +202,19 @@ mod tests {
         memory.published = published(now + Duration::from_millis(1));
         memory.listed(now);
         assert!(memory.published.is_some());
+    }
+
+    #[test]
+    fn a_size_may_come_about_until_its_write_is_known_to_have_ended() {
+        let (key, mut memory) = (ChildKey::new(ChildKind::StatefulSet, "poc"), State::<()>::default());
+        let manifest = json!({ "spec": { "replicas": 3 } });
+        let apply = Apply { key: key.clone(), manifest, why: Why::Missing, evict: Vec::new(), uid: None };
+        memory.begins_to_write(&[Step::Apply(apply)]);
+        assert_eq!(memory.size_under_way(&key), Some(3));
+        memory.has_written(false);
+        assert_eq!(memory.size_under_way(&key), Some(3), "the answer may have been lost");
+        memory.has_written(true);
+        assert_eq!(memory.size_under_way(&key), None);
     }
 
     #[test]

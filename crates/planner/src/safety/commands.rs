@@ -5,7 +5,7 @@ mod takeover;
 
 use super::{Violation, volumes};
 use crate::nodes::{
-    Action, Boot, NodeFacts, NodeObservation, Peer, PodCommand, PodObservation, ShardNode, Start, Target,
+    Action, Boot, NodeFacts, NodeObservation, NodeState, Peer, PodCommand, PodObservation, ShardNode, Start, Target,
     Valkey,
 };
 use crate::observation::Observation;
@@ -45,10 +45,17 @@ type Verdict = Result<(), &'static str>;
 const ENDING: &str = "its pod is about to end";
 
 /// Nobody is given slots or a primary whom the StatefulSet, as it is now, leaves out.
-pub fn check_size(commands: &[PodCommand], size: u32) -> Result<(), Violation> {
+pub fn check_size(commands: &[PodCommand], size: u32, seen: Option<&NodeObservation>) -> Result<(), Violation> {
     let left_out = |pod: &PodName| pod.ordinal().is_none_or(|ordinal| ordinal as u64 >= u64::from(size));
-    let given = |action: &Action| matches!(action, Action::AddSlots(_) | Action::Replicate(_));
-    let broken = commands.iter().find(|command| given(&command.action) && left_out(&command.pod));
+    let is_at = |pod: &PodObservation, id: &NodeId| answers(pod).is_some_and(|facts| facts.node_id == *id);
+    let ends = |command: &PodCommand| match &command.action {
+        Action::AddSlots(_) | Action::Replicate(_) => left_out(&command.pod),
+        Action::MigrateSlots(_, to, _) => {
+            seen.into_iter().flat_map(|seen| &seen.pods).any(|pod| is_at(pod, to) && left_out(&pod.name))
+        }
+        _ => false,
+    };
+    let broken = commands.iter().find(|command| ends(command));
     broken.map_or(Ok(()), |command| Err(violation(command, ENDING)))
 }
 
@@ -313,8 +320,10 @@ fn forget(id: &NodeId, seen: &NodeObservation) -> Verdict {
     ensure(!answering(seen).any(|(_, facts)| facts.primary.as_ref() == Some(id)), "it has replicas")?;
     ensure(!is_heard(id, seen), "it answers somewhere")?;
     let mut recorded = seen.recorded.iter().flat_map(|shard| &shard.nodes).filter(|node| node.node_id == *id);
-    let heard = recorded.all(|node| answering(seen).any(|(pod, _)| pod.name == node.pod));
-    ensure(heard, "its pod is not heard: it may come back")
+    let is_heard = |name: &PodName| answering(seen).any(|(pod, _)| pod.name == *name);
+    // Its pod ran another node already, when it was written down as lost.
+    let gone = recorded.all(|node| node.state == NodeState::Lost || is_heard(&node.pod));
+    ensure(gone, "its pod is not heard: it may come back")
 }
 
 /// Others say that all slots of its shard are their own; of a node that is not on record, all slots that anybody takes for its own.

@@ -33,9 +33,9 @@ pub fn only_safe(
 ) -> (Vec<Step>, Vec<Violation>) {
     let commands: Vec<PodCommand> = steps.iter().filter_map(Step::command).cloned().collect();
     let seen = observation.nodes.as_ref();
-    let size = observation.stateful_set().map(asked_for);
+    let size = live_size(observation);
     let broken = seen.zip(target).and_then(|(seen, target)| check_commands(&commands, target, seen).err());
-    let broken = broken.or_else(|| size.and_then(|size| commands::check_size(&commands, size).err()));
+    let broken = broken.or_else(|| size.and_then(|size| commands::check_size(&commands, size, seen).err()));
     let broken = broken.or_else(|| commands::check_volumes(&commands, observation).err());
     let mut violations: Vec<Violation> = broken.into_iter().collect();
     let command_broken = !violations.is_empty();
@@ -48,6 +48,12 @@ pub fn only_safe(
         }
     }
     (safe, violations)
+}
+
+/// Of a write under way it is not known whether it has come through.
+fn live_size(observation: &Observation) -> Option<u32> {
+    let live = observation.stateful_set().map(asked_for);
+    live.map(|live| observation.size_under_way.into_iter().fold(live, u32::min))
 }
 
 /// It only reads, and from a pod that can be asked.
