@@ -93,7 +93,8 @@ impl World {
     fn replicate_from(&mut self, node: &Node, primary: &NodeId) -> Work {
         let keys = u64::try_from(node.keys.len()).unwrap_or(u64::MAX);
         let held = Held { keys, link_up: node.link_up };
-        if replicate::check(&node.cluster_nodes(), primary, held).map_err(outcome)? == Need::Nothing {
+        let former = self.ask_primary(node);
+        if replicate::check(&node.cluster_nodes(), primary, held, former.as_ref()).map_err(outcome)? == Need::Nothing {
             return Ok(());
         }
         if node.peers.get(primary).is_none_or(|peer| peer.role != Role::Primary) {
@@ -141,6 +142,7 @@ impl World {
         for listener in listeners {
             let Some(node) = self.node_mut(&listener) else { continue };
             for id in ids.iter().filter(|id| node.primary.as_ref() != Some(id) && node.id != **id) {
+                node.moves.retain(|open| open.other != *id);
                 if node.peers.remove(id).is_some() {
                     node.forgotten.insert(id.clone(), until);
                 }

@@ -3,7 +3,9 @@
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use topology::{ClusterNode, ClusterNodes, NodeId, NodeView, Position, Role, SlotSet, ViewSummary, ViewedNode};
+use topology::{
+    ClusterNode, ClusterNodes, NodeId, NodeView, Position, Role, SlotMove, SlotSet, ViewSummary, ViewedNode,
+};
 
 const PORT: u16 = 6379;
 
@@ -31,6 +33,8 @@ pub struct Node {
     pub role: Role,
     pub primary: Option<NodeId>,
     pub slots: SlotSet,
+    /// Slots that stand open between this node and another.
+    pub moves: Vec<SlotMove>,
     pub config_epoch: u64,
     pub current_epoch: u64,
     pub keys: BTreeSet<u32>,
@@ -62,6 +66,7 @@ impl Node {
             role: Role::Primary,
             primary: None,
             slots: SlotSet::default(),
+            moves: Vec::new(),
             config_epoch: 0,
             current_epoch: 0,
             keys: BTreeSet::new(),
@@ -95,6 +100,7 @@ impl Node {
         self.role = Role::Replica;
         self.primary = Some(primary.clone());
         self.slots = SlotSet::default();
+        self.moves.clear();
         (self.link_up, self.link_lost_at) = (false, None);
         self.election_at = None;
     }
@@ -170,6 +176,7 @@ impl Node {
             primary: self.primary.clone(),
             config_epoch: self.config_epoch,
             slots: self.slots.clone(),
+            moves: self.moves.clone(),
         };
         let others = self.peers.iter().map(|(id, peer)| line(id, peer));
         NodeView { read_at, summary: self.summary(), nodes: [myself].into_iter().chain(others).collect() }
@@ -195,6 +202,7 @@ fn line(id: &NodeId, peer: &Peer) -> ViewedNode {
         primary: peer.primary.clone(),
         config_epoch: peer.config_epoch,
         slots: peer.slots.clone(),
+        moves: Vec::new(),
     }
 }
 
@@ -212,7 +220,7 @@ fn cluster_node(line: ViewedNode) -> ClusterNode {
         config_epoch: line.config_epoch,
         connected: line.link_up,
         slots: line.slots,
-        moves: Vec::new(),
+        moves: line.moves,
     }
 }
 

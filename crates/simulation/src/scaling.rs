@@ -4,10 +4,11 @@ use crate::command::outcome;
 use crate::node::{Node, slot};
 use crate::world::World;
 use planner::nodes::Outcome;
+use sidecar_rules::commands::Need;
 use sidecar_rules::commands::leave::{self, Held, Primary};
-use sidecar_rules::commands::{Need, migrate_slots};
-use std::collections::BTreeSet;
-use topology::{NodeId, Role, SlotSet};
+use sidecar_rules::commands::migrate_slots::{self, Closing, OtherEnd};
+use std::collections::{BTreeMap, BTreeSet};
+use topology::{NodeId, Role, SlotMove, SlotRange, SlotSet};
 
 /// Slots that move in one go.
 const IN_ONE_GO: u32 = 1_500;
@@ -15,9 +16,11 @@ const IN_ONE_GO: u32 = 1_500;
 type Work = Result<(), Outcome>;
 
 impl World {
-    /// Atomic, as Valkey 9 does it: the target takes the slots with a newer epoch, and has the keys with its replicas.
+    /// As Valkey 9 does it atomically, or key by key with the same end unless it breaks off: the target takes the slots with a newer epoch, and has the keys with its replicas.
     pub(crate) fn migrate(&mut self, source: &Node, wanted: &SlotSet, to: &NodeId, replicas: usize) -> Work {
         migrate_slots::check(&source.cluster_nodes(), to, wanted).map_err(outcome)?;
+        self.close_all(source, to)?;
+        let source = &self.node(&source.pod).cloned().ok_or_else(|| failed("Valkey is gone"))?;
         let slots = wanted.intersection(&source.slots).first(IN_ONE_GO);
         if slots.is_empty() {
             return Ok(());
@@ -35,18 +38,68 @@ impl World {
         if !target.peers.contains_key(&source.id) {
             return Err(failed("the target does not know this node"));
         }
-        let keys: BTreeSet<u32> = source.keys.iter().copied().filter(|key| slots.contains(slot(*key))).collect();
+        if self.breaks_off > 0 && self.chance.u32(..self.breaks_off) == 0 && self.leaves_half(source, &target, &slots) {
+            return Err(failed("the connection to the target is gone"));
+        }
+        self.give(source, &target, &slots);
+        Ok(())
+    }
+
+    fn give(&mut self, source: &Node, target: &Node, slots: &SlotSet) {
         let epoch = source.current_epoch.max(target.current_epoch) + 1;
-        self.with_followers(&target, |node| node.keys.extend(&keys));
+        self.send(source, target, &keys_of(source, slots));
+        self.takes(target, slots, epoch, &source.id);
+        self.gives(source, slots, epoch, &target.id);
+    }
+
+    fn send(&mut self, source: &Node, target: &Node, keys: &BTreeSet<u32>) {
+        self.with_followers(target, |node| node.keys.extend(keys));
         self.with_followers(source, |node| node.keys.retain(|key| !keys.contains(key)));
-        self.takes(&target, &slots, epoch, &source.id);
-        self.gives(source, &slots, epoch, to);
+    }
+
+    /// The first slot with keys stands open on both ends, and at least one key is on the other side. False without any key.
+    fn leaves_half(&mut self, source: &Node, target: &Node, slots: &SlotSet) -> bool {
+        let Some(open) = keys_of(source, slots).first().map(|key| slot(*key)) else { return false };
+        let keys = keys_of(source, &one(open));
+        let half = keys.iter().take(keys.len().div_ceil(2)).copied().collect();
+        self.send(source, target, &half);
+        for (pod, other, importing) in [(&source.pod, &target.id, false), (&target.pod, &source.id, true)] {
+            if let Some(node) = self.node_mut(pod) {
+                node.moves.push(SlotMove { slot: open, other: other.clone(), importing });
+            }
+        }
+        true
+    }
+
+    /// What an earlier move left open: on this node, or where the target still expects it from here.
+    fn close_all(&mut self, source: &Node, to: &NodeId) -> Work {
+        let expected = self.view_of_primary(source, to).into_iter().flat_map(|target| &target.moves);
+        let expected = expected.filter(|open| open.importing && open.other == source.id && source.owns(open.slot));
+        let mut open: BTreeMap<u16, NodeId> = expected.map(|open| (open.slot, to.clone())).collect();
+        open.extend(source.moves.iter().filter(|open| !open.importing).map(|open| (open.slot, open.other.clone())));
+        open.into_iter().try_for_each(|(slot, other)| self.close(&source.pod, slot, &other))
+    }
+
+    fn close(&mut self, pod: &str, open: u16, other: &NodeId) -> Work {
+        let source = self.node(pod).cloned().ok_or_else(|| failed("Valkey is gone"))?;
+        let target = self.view_of_primary(&source, other).cloned();
+        let there = target.as_ref().map(|node| {
+            let keys = count(&keys_of(node, &one(open)));
+            OtherEnd { view: node.cluster_nodes(), keys }
+        });
+        match migrate_slots::close(&source.cluster_nodes(), open, other, there.as_ref()).map_err(outcome)? {
+            Closing::Finish => target.into_iter().for_each(|target| self.give(&source, &target, &one(open))),
+            Closing::TurnBack => {
+                self.node_mut(pod).into_iter().for_each(|node| node.moves.retain(|it| it.slot != open));
+            }
+        }
         Ok(())
     }
 
     fn takes(&mut self, target: &Node, slots: &SlotSet, epoch: u64, from: &NodeId) {
         let Some(node) = self.node_mut(&target.pod) else { return };
         node.slots = node.slots.union(slots);
+        node.moves.retain(|open| !slots.contains(open.slot));
         (node.config_epoch, node.current_epoch) = (epoch, epoch);
         if let Some(peer) = node.peers.get_mut(from) {
             peer.slots = peer.slots.difference(slots);
@@ -56,6 +109,7 @@ impl World {
     fn gives(&mut self, source: &Node, slots: &SlotSet, epoch: u64, to: &NodeId) {
         let Some(node) = self.node_mut(&source.pod) else { return };
         node.slots = node.slots.difference(slots);
+        node.moves.retain(|open| !slots.contains(open.slot));
         node.current_epoch = node.current_epoch.max(epoch);
         if let Some(peer) = node.peers.get_mut(to) {
             (peer.slots, peer.config_epoch) = (peer.slots.union(slots), epoch);
@@ -84,17 +138,19 @@ impl World {
         }
     }
 
+    /// What a replica's primary says of itself.
+    pub(crate) fn ask_primary(&self, node: &Node) -> Option<Primary> {
+        let primary = self.view_of_primary(node, &leave::primary_to_ask(&node.cluster_nodes())?.id)?;
+        let replication_id = primary.position().replication_id;
+        Some(Primary { view: primary.cluster_nodes(), keys: count(&primary.keys), replication_id })
+    }
+
     /// CLUSTER RESET HARD on a node that nobody needs.
     pub(crate) fn leave(&mut self, node: &Node) -> Work {
         let nodes = node.cluster_nodes();
-        let primary = leave::primary_to_ask(&nodes).and_then(|primary| self.view_of_primary(node, &primary.id));
-        let count = |node: &Node| u64::try_from(node.keys.len()).unwrap_or(u64::MAX);
-        let held = Held { keys: count(node), link_up: node.link_up, replication_id: node.position().replication_id };
-        let primary = primary.map(|primary| Primary {
-            view: primary.cluster_nodes(),
-            keys: count(primary),
-            replication_id: primary.position().replication_id,
-        });
+        let held =
+            Held { keys: count(&node.keys), link_up: node.link_up, replication_id: node.position().replication_id };
+        let primary = self.ask_primary(node);
         if leave::check(&nodes, &held, primary.as_ref()).map_err(outcome)? == Need::Nothing {
             return Ok(());
         }
@@ -102,6 +158,18 @@ impl World {
         let fresh = Node::new(id, &node.pod, &node.ip, replication_id, node.started_at);
         self.node_mut(&node.pod).map(|node| *node = fresh).ok_or_else(|| failed("Valkey is gone"))
     }
+}
+
+fn count(keys: &BTreeSet<u32>) -> u64 {
+    u64::try_from(keys.len()).unwrap_or(u64::MAX)
+}
+
+fn keys_of(node: &Node, slots: &SlotSet) -> BTreeSet<u32> {
+    node.keys.iter().copied().filter(|key| slots.contains(slot(*key))).collect()
+}
+
+fn one(slot: u16) -> SlotSet {
+    SlotSet::of([SlotRange::new(slot, slot)]).unwrap_or_default()
 }
 
 fn failed(text: &str) -> Outcome {

@@ -17,6 +17,7 @@ impl World {
         }
         (node.role, node.primary, node.slots) = (Role::Primary, None, SlotSet::default());
         node.peers.clear();
+        node.moves.clear();
         node.meeting.clear();
         if hard {
             (node.id, node.config_epoch, node.current_epoch) = (id, 0, 0);
@@ -33,6 +34,7 @@ impl World {
             self.nodes().map(|node| node.pod.clone()).filter(|name| self.reachable(at, name)).collect();
         for name in names {
             let Some(node) = self.node_mut(&name) else { continue };
+            node.moves.retain(|open| open.other != id);
             if node.primary.as_ref() != Some(&id) && node.peers.remove(&id).is_some() {
                 node.forgotten.insert(id.clone(), until);
             }

@@ -43,6 +43,8 @@ pub struct World {
     pub node_timeout: u64,
     pub persistent: bool,
     pub saves: bool,
+    /// Slots move key by key, and one move in so many breaks off half-way; 0 is never, and all at once.
+    pub breaks_off: u32,
     /// Keys that were acknowledged and that nobody may lose.
     pub acknowledged: BTreeSet<u32>,
     /// Volumes whose pods are gone.
@@ -63,6 +65,7 @@ impl World {
             node_timeout: 5_000,
             persistent: true,
             saves: true,
+            breaks_off: 0,
             acknowledged: BTreeSet::new(),
             volumes: BTreeMap::new(),
             wrongly_ended: None,

@@ -152,6 +152,7 @@ mod tests {
             primary: None,
             config_epoch: 1,
             slots: slots.parse().unwrap(),
+            moves: Vec::new(),
         }
     }
 

@@ -1,5 +1,6 @@
 //! What one node says of the whole cluster. Pure data, filled from the sidecar's answers.
 
+use crate::cluster_nodes::SlotMove;
 use crate::identity::NodeId;
 use crate::slots::SlotSet;
 use jiff::Timestamp;
@@ -56,6 +57,8 @@ pub struct ViewedNode {
     pub primary: Option<NodeId>,
     pub config_epoch: u64,
     pub slots: SlotSet,
+    /// Only told by the speaker of itself.
+    pub moves: Vec<SlotMove>,
 }
 
 impl ViewedNode {

@@ -7,7 +7,7 @@ use link::contract::{
     NodeState, OpenGate, Probe, ReadView, Replicate, SetConfigEpoch, command,
 };
 use planner::nodes::{Action, Boot, FailoverMode, Following, NodeFacts, Peer, Start};
-use topology::{NodeId, NodeView, Position, Role, SlotRange, SlotSet, ViewSummary, ViewedNode};
+use topology::{NodeId, NodeView, Position, Role, SlotMove, SlotRange, SlotSet, ViewSummary, ViewedNode};
 
 /// Keys that move in one go. While the last of them are handed over clients wait, and afterwards while the old owner deletes them: with so
 /// many, some tens of milliseconds each.
@@ -177,7 +177,13 @@ fn viewed(node: &contract::ViewedNode) -> Option<ViewedNode> {
         primary: NodeId::parse(&node.primary_node_id),
         config_epoch: node.config_epoch,
         slots: slots(&node.slots)?,
+        moves: node.moving.iter().map(moving).collect::<Option<Vec<_>>>()?,
     })
+}
+
+fn moving(open: &contract::SlotMove) -> Option<SlotMove> {
+    let (slot, other) = (u16::try_from(open.slot).ok()?, NodeId::parse(&open.other_node_id)?);
+    Some(SlotMove { slot, other, importing: open.importing })
 }
 
 fn slots(ranges: &[contract::SlotRange]) -> Option<SlotSet> {
@@ -190,6 +196,20 @@ fn slots(ranges: &[contract::SlotRange]) -> Option<SlotSet> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn slots_that_stand_open_are_told_and_half_a_view_is_none() {
+        let told = |slot: u32, other: &str| {
+            let open = contract::SlotMove { slot, other_node_id: other.to_owned(), importing: true };
+            let role = contract::Role::Primary.into();
+            let node = contract::ViewedNode { node_id: "a".repeat(40), role, moving: vec![open], ..Default::default() };
+            view(&FullView { summary: None, nodes: vec![node] }, Timestamp::UNIX_EPOCH)
+        };
+        let other = "b".repeat(40);
+        let moves = told(5, &other).and_then(|view| view.nodes.first().map(|node| node.moves.clone()));
+        assert_eq!(moves, Some(vec![SlotMove { slot: 5, other: other.as_str().into(), importing: true }]));
+        assert_eq!((told(70_000, &other), told(5, "")), (None, None));
+    }
 
     #[test]
     fn how_long_a_link_is_down_tells_until_when_it_was_followed() {

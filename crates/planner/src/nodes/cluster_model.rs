@@ -53,6 +53,8 @@ pub(crate) struct ClusterModel<'a> {
     pub emptied: bool,
     /// Full views are read from some nodes only.
     pub large: bool,
+    /// Who shall own the slots, once that was asked for.
+    pub primaries: OnceCell<Vec<Member<'a>>>,
     covered: OnceCell<SlotSet>,
     indexes: OnceCell<BTreeMap<&'a NodeId, usize>>,
 }
@@ -126,23 +128,20 @@ impl<'a> ClusterModel<'a> {
         let gone = nothing_left(seen, &map, target);
         let emptied = gone && target.persistent && !seen.recorded.is_empty();
         let recorded = if gone && !emptied { &[] } else { seen.recorded.as_slice() };
-        let large = target.pods() > limits::ALL_VIEWS;
-        let (covered, indexes) = (OnceCell::new(), OnceCell::new());
-        let members = Vec::new();
-        let running = seen.running.as_ref();
         let scale_waits = seen.queue.iter().any(|queued| queued.kind == OrchestrationKind::Scale);
         let mut model = ClusterModel {
             target,
             recorded,
-            running,
+            running: seen.running.as_ref(),
             scale_waits,
             now,
-            members,
+            members: Vec::new(),
             map,
             emptied,
-            large,
-            covered,
-            indexes,
+            large: target.pods() > limits::ALL_VIEWS,
+            covered: OnceCell::new(),
+            indexes: OnceCell::new(),
+            primaries: OnceCell::new(),
         };
         // What is remembered on first use needs the members: nothing before this line asks for it.
         let trusted = model.trusted(seen);

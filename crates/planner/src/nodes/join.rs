@@ -4,6 +4,7 @@ use super::action::{Action, PodCommand};
 use super::cluster_model::{ClusterModel, Member, Membership};
 use super::findings::in_sync;
 use super::mesh;
+use super::open_slots;
 use super::primaries::{is_served, is_spare, primaries};
 use super::proposal::command;
 use super::scale;
@@ -31,13 +32,14 @@ pub(crate) fn pairings<'a>(model: &ClusterModel<'a>) -> Vec<Pairing<'a>> {
     }
     let primaries = primaries(model);
     let mut homes: Vec<Home> = primaries.iter().map(|primary| staying(model, primary)).collect();
-    homes.extend(model.owners().iter().filter(|owner| is_spare(&primaries, owner)).map(|owner| leaving(model, owner)));
+    let has_data = |member: &&Member| !model.slots(member).is_empty() || open_slots::has_half(model, member);
+    let belonging = model.belonging();
+    let others = belonging.iter().filter(has_data).filter(|owner| is_spare(&primaries, owner));
+    homes.extend(others.map(|owner| leaving(model, owner)));
     let mut pairings = Vec::new();
     let mut joining = unattached(model, &primaries);
     joining.extend(surplus(model, &primaries));
-    let engaged = scale::engaged(model);
-    let moves = |id: Option<&NodeId>| id.is_some_and(|id| engaged.contains(id));
-    joining.retain(|one| !moves(one.id()) && !moves(one.facts().and_then(|facts| facts.primary.as_ref())));
+    joining.retain(at_rest(model));
     joining.sort_by_key(|replica| commanded_primary(replica).is_none());
     for replica in joining {
         let home = choose(model, &replica, &homes).and_then(|index| homes.get_mut(index));
@@ -49,10 +51,20 @@ pub(crate) fn pairings<'a>(model: &ClusterModel<'a>) -> Vec<Pairing<'a>> {
     pairings
 }
 
+/// Neither it nor its primary has a part in a move.
+fn at_rest<'a>(model: &ClusterModel<'a>) -> impl Fn(&Member<'a>) -> bool + use<'a> {
+    let engaged = scale::engaged(model);
+    move |one| {
+        let moves = |id: Option<&NodeId>| id.is_some_and(|id| engaged.contains(id));
+        !moves(one.id()) && !moves(one.facts().and_then(|facts| facts.primary.as_ref()))
+    }
+}
+
 /// Replicas that stay, of which their shards have too many and which no other shard lacks.
 pub(crate) fn unneeded<'a>(model: &ClusterModel<'a>) -> Vec<Member<'a>> {
     let needed = pairings(model);
     let mut unneeded = surplus(model, &primaries(model));
+    unneeded.retain(at_rest(model));
     unneeded.retain(|member| needed.iter().all(|pair| pair.replica.name() != member.name()));
     unneeded
 }
@@ -126,11 +138,12 @@ fn is_unattached(model: &ClusterModel, primaries: &[Member], member: &Member) ->
     }
 }
 
-/// Its primary owns no slot in anybody's eyes, and is not about to: its data is nobody's any more.
+/// Its primary owns no slot in anybody's eyes, is not about to and got no keys of one: its data is nobody's any more.
 fn follows_nothing(model: &ClusterModel, primaries: &[Member], member: &Member) -> bool {
     let primary = member.facts().and_then(|facts| facts.primary.as_ref());
     let is_new = |id: &NodeId| primaries.iter().any(|primary| primary.has_id(id));
-    primary.is_some_and(|id| !is_new(id) && model.map.attributed(id).is_empty()) && model.map.unassigned().is_empty()
+    let is_nobodys = |id| model.map.attributed(id).is_empty() && !open_slots::may_hold_keys(model, id);
+    primary.is_some_and(|id| !is_new(id) && is_nobodys(id)) && model.map.unassigned().is_empty()
 }
 
 /// The shard it is on its way to, the one it was in when that lacks a replica, else the one it helps most.

@@ -19,6 +19,7 @@ mod limits;
 mod mesh;
 mod node_failures;
 mod observation;
+mod open_slots;
 mod primaries;
 mod proposal;
 mod record;

@@ -9,9 +9,9 @@ use super::limits::{PATIENCE, age, listed};
 use super::primaries::{self, is_spare, primaries};
 use super::proposal::{Proposal, command};
 use super::record::{OrchestrationKind, Stage};
-use super::views;
+use super::{open_slots, views};
 use std::collections::BTreeSet;
-use topology::{Move, NodeId, PodName, Role, even_out};
+use topology::{Move, NodeId, PodName, Role, SlotSet, even_out};
 
 /// What nodes are being brought together for.
 pub(crate) fn kind(model: &ClusterModel) -> OrchestrationKind {
@@ -91,11 +91,13 @@ fn release(model: &ClusterModel, primaries: &[Member]) -> Option<Proposal> {
     Some(Proposal::new(OrchestrationKind::Scale, Stage::Leave, commands).and_waits(waits))
 }
 
-/// Every pair of primaries that have no part in another move does its first one.
+/// Every pair of primaries that have no part in another move does its first one: what was left open comes before all else. Whoever gives
+/// slots away is read first, as not all are in a large cluster.
 fn move_slots(model: &ClusterModel, primaries: &[Member]) -> Option<Proposal> {
     let ids: Vec<NodeId> = primaries.iter().filter_map(Member::id).cloned().collect();
-    let moves = even_out(&model.map.owners(), &ids);
-    let left: u32 = moves.iter().map(|one| one.slots.count()).sum();
+    let mut moves = open_slots::unfinished(model);
+    moves.extend(even_out(&model.map.owners(), &ids));
+    let left = moves.iter().fold(SlotSet::default(), |all, one| all.union(&one.slots)).count();
     let (mut engaged, mut commands, mut waits) = (engaged(model), Vec::new(), Vec::new());
     let is_moving = !engaged.is_empty();
     for Move { from, to, slots } in moves {

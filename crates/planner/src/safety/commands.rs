@@ -273,7 +273,8 @@ fn replicate(
     let facts = answers(pod).ok_or("it does not answer")?;
     let owns = facts.summary.slots_mine > 0 || !attributed(&facts.node_id, seen).is_empty();
     ensure(!owns, "it owns slots")?;
-    let orphan = facts.primary.as_ref().is_none_or(|primary| primary == id || attributed(primary, seen).is_empty());
+    let is_nobodys = |primary: &NodeId| attributed(primary, seen).is_empty() && !may_hold_keys(primary, seen);
+    let orphan = facts.primary.as_ref().is_none_or(|primary| primary == id || is_nobodys(primary));
     let replaceable =
         facts.keys == 0 || facts.role == Role::Replica && (orphan || is_spare(facts, commands, target, seen));
     ensure(replaceable, "it holds data that may be the only copy")?;
@@ -283,6 +284,13 @@ fn replicate(
     ensure(primaries.next().is_none(), "two pods say they are the primary")?;
     let worth_it = primary.summary.slots_mine > 0 || facts.keys == 0 || is_spare(facts, commands, target, seen);
     ensure(primary.role == Role::Primary && worth_it, "the other is no primary with slots")
+}
+
+/// A primary without slots has keys of one that is half moved: it says so, or the owner does that gives it away.
+fn may_hold_keys(id: &NodeId, seen: &NodeObservation) -> bool {
+    let has_keys = |facts: &NodeFacts| facts.node_id == *id && facts.role == Role::Primary && facts.keys > 0;
+    let mut open = views(seen).filter_map(NodeView::myself).flat_map(|node| &node.moves);
+    answering(seen).any(|(_, facts)| has_keys(facts)) || open.any(|open| !open.importing && open.other == *id)
 }
 
 /// Its primary answers with the data, and without this node as many copies are left as are asked for, on pods that stay.

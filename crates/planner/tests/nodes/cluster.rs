@@ -7,7 +7,7 @@ use planner::nodes::{
     Valkey, decide,
 };
 use std::time::Duration;
-use topology::{NodeId, NodeView, PodName, PodUid, Role, ShardId, SlotSet, ViewSummary, ViewedNode, even};
+use topology::{NodeId, NodeView, PodName, PodUid, Role, ShardId, SlotMove, SlotSet, ViewSummary, ViewedNode, even};
 
 pub const PRIMARIES: usize = 3;
 pub const NODES: usize = 6;
@@ -56,6 +56,17 @@ fn line(index: usize, speaker: usize) -> ViewedNode {
         primary: (index >= PRIMARIES).then(|| id(index - PRIMARIES)),
         config_epoch: 1,
         slots: slots(index),
+        moves: Vec::new(),
+    }
+}
+
+/// The primary of a new shard, or its replica.
+fn new_line(index: usize, speaker: usize) -> ViewedNode {
+    let replica = index > 6;
+    ViewedNode {
+        role: if replica { Role::Replica } else { Role::Primary },
+        primary: replica.then(|| id(6)),
+        ..line(index, speaker)
     }
 }
 
@@ -127,6 +138,42 @@ impl Cluster {
         }
         self.seen.pods.push(second);
         self
+    }
+
+    /// A fourth primary without slots in a seventh pod and its replica in an eighth; so many keys came to them.
+    pub fn with_new_shard(mut self, keys: u64) -> Cluster {
+        self.target.masters = 4;
+        for index in [6, 7] {
+            self.seen.pods.push(pod(index));
+            self.facts(index, |facts| {
+                facts.keys = keys;
+                if index == 6 {
+                    (facts.role, facts.primary, facts.primary_link_up) = (Role::Primary, None, false);
+                    facts.following = Following::Unknown;
+                } else {
+                    facts.primary = Some(id(6));
+                }
+            });
+        }
+        for (speaker, pod) in self.seen.pods.iter_mut().enumerate() {
+            let (Valkey::Answers(facts), Some(view)) = (&mut pod.valkey, &mut pod.view) else { continue };
+            (facts.summary.known_nodes, view.summary.known_nodes) = (8, 8);
+            view.nodes.extend([new_line(6, speaker), new_line(7, speaker)]);
+        }
+        self
+    }
+
+    /// A slot of the first primary is half moved to this one.
+    pub fn half_moved(mut self, slot: u16, to: usize) -> Cluster {
+        self.own_line(0, |line| line.moves = vec![SlotMove { slot, other: id(to), importing: false }]);
+        self.own_line(to, |line| line.moves = vec![SlotMove { slot, other: id(0), importing: true }]);
+        self
+    }
+
+    /// Changes what this node says of itself in its view.
+    pub fn own_line(&mut self, index: usize, change: impl Fn(&mut ViewedNode)) {
+        let view = self.seen.pods.get_mut(index).and_then(|pod| pod.view.as_mut());
+        view.into_iter().flat_map(|view| &mut view.nodes).filter(|line| line.myself).for_each(change);
     }
 
     /// Its node lost power: its sidecar is silent since so many seconds, and this is what the others say.

@@ -5,6 +5,7 @@ mod failover;
 mod findings;
 mod forming;
 mod gates;
+mod half_moved;
 mod interrupted;
 mod safety;
 mod scaling;

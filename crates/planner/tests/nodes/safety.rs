@@ -7,7 +7,9 @@ use planner::nodes::{
 };
 use planner::safety::{Violation, check_commands};
 use std::time::Duration;
-use topology::{Location, NodeId, NodeView, PodName, PodUid, Position, Role, SlotSet, ViewSummary, ViewedNode};
+use topology::{
+    Location, NodeId, NodeView, PodName, PodUid, Position, Role, SlotMove, SlotSet, ViewSummary, ViewedNode,
+};
 
 pub(crate) fn line(id: &str, myself: bool, slots: &str) -> ViewedNode {
     ViewedNode {
@@ -23,6 +25,7 @@ pub(crate) fn line(id: &str, myself: bool, slots: &str) -> ViewedNode {
         primary: None,
         config_epoch: 1,
         slots: slots.parse().unwrap_or_default(),
+        moves: Vec::new(),
     }
 }
 
@@ -442,6 +445,20 @@ fn an_empty_primary_is_not_let_start_over_a_copy_of_its_data() {
     assert!(rule(vec![waiting(false), silent], 9, open(Start::AsIs)).contains("may have a copy"));
     assert!(rule(vec![waiting(true)], 9, open(Start::Fresh)).contains("has data"));
     assert_eq!(verdict(vec![waiting(true), replica(1, "9", 4)], 9, open(Start::AsIs)), Ok(()));
+}
+
+#[test]
+fn a_replica_of_a_primary_to_which_a_slot_is_half_moved_keeps_its_keys() {
+    let follow = |pods| rule(pods, 3, Action::Replicate("2".into()));
+    let pods = |keys| vec![primary(1, keys, ""), primary(2, 9, "10-19"), replica(3, "1", 5)];
+    assert!(follow(pods(3)).contains("the only copy"), "its primary has keys");
+    assert_eq!(follow(pods(0)), "");
+    let mut open = pods(0);
+    open.remove(0);
+    let moves = vec![SlotMove { slot: 10, other: "1".into(), importing: false }];
+    let views = open.iter_mut().filter_map(|pod| pod.view.as_mut()).flat_map(|view| &mut view.nodes);
+    views.filter(|line| line.myself).for_each(|line| line.moves = moves.clone());
+    assert!(follow(open).contains("the only copy"), "its primary is away, and may have had keys");
 }
 
 /// Not on record yet, it had 100-199 as the others see it.

@@ -48,7 +48,8 @@ fn held(server: &ServerState) -> Held {
     }
 }
 
-async fn ask(address: SocketAddr) -> Option<Primary> {
+/// What the server at this address says of itself.
+pub async fn ask(address: SocketAddr) -> Option<Primary> {
     let mut connection = Connection::open(&Address::Tcp(address), PATIENCE).await.ok()?;
     let server = server_state::read(&mut connection).await.ok()?;
     let (keys, replication_id) = (server.info.keys(), server.position().replication_id);

@@ -1,9 +1,13 @@
 //! Replicate: this node becomes a replica of another. It gives up what it holds, so it must hold nothing that is only here.
 
-use super::execution::{Execution, Stop, Work};
+use super::{
+    execution::{Execution, Stop, Work},
+    leave,
+};
 use link::contract::{self, Condition};
 use sidecar_rules::commands::{
     Need,
+    leave::primary_to_ask,
     replicate::{Held, check},
 };
 use topology::{ClusterNode, NodeId};
@@ -14,7 +18,12 @@ pub async fn run(execution: &mut Execution<'_>, wanted: &contract::Replicate) ->
     let nodes = server.nodes.as_ref().ok_or_else(|| Stop::Failed("this server is not in cluster mode".into()))?;
     let state = server.node_state(Condition::Unspecified);
     let held = Held { keys: state.keys, link_up: state.primary_link_up };
-    if check(nodes, &primary, held)? == Need::Nothing {
+    let former = primary_to_ask(nodes).filter(|former| former.slots.is_empty()).and_then(|former| former.address);
+    let former = match former {
+        Some(address) => leave::ask(address).await,
+        None => None,
+    };
+    if check(nodes, &primary, held, former.as_ref())? == Need::Nothing {
         return Ok(false);
     }
     wait_for(execution, &primary).await?;

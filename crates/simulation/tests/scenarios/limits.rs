@@ -59,6 +59,7 @@ fn line(index: usize, shares: &[SlotSet]) -> ViewedNode {
         primary: (index >= masters).then(|| id(index - masters)),
         config_epoch: 1,
         slots: shares.get(index).cloned().unwrap_or_default(),
+        moves: Vec::new(),
     }
 }
 

@@ -174,3 +174,34 @@ fn a_cache_without_replicas_whose_pods_are_all_deleted_gets_all_of_them_back() -
     }
     Ok(())
 }
+
+/// A new shard that has half of its first slot, whose move broke off as the source's container died.
+fn half_moved(seed: u64) -> Result<Stage, String> {
+    let mut stage = made(seed, &Setup::default())?;
+    stage.world.breaks_off = 1;
+    stage.operators.iter_mut().for_each(|operator| operator.ask_for(5, 1));
+    let half = |node: &&simulation::Node| node.slots.is_empty() && !node.keys.is_empty() && !node.moves.is_empty();
+    while !stage.world.nodes().any(|node| half(&node)) && stage.world.now < 120_000 {
+        stage.tick()?;
+    }
+    let sources: Vec<String> = stage
+        .world
+        .nodes()
+        .filter(|node| node.moves.iter().any(|open| !open.importing))
+        .map(|node| node.pod.clone())
+        .collect();
+    assert!(!sources.is_empty(), "{}", stage.complaint());
+    sources.iter().for_each(|pod| stage.world.kill(pod));
+    stage.world.breaks_off = 0;
+    Ok(stage)
+}
+
+#[test]
+fn new_shards_whose_first_slots_were_half_moved_get_the_rest_or_give_them_back() -> Outcome {
+    for (seed, masters) in [(21, 5), (22, 3), (23, 4), (24, 6)] {
+        let mut stage = half_moved(seed)?;
+        scaled(&mut stage, masters, 1).map_err(|error| format!("seed {seed}: {error}"))?;
+        assert!(stage.world.nodes().all(|node| node.moves.is_empty()), "seed {seed}");
+    }
+    Ok(())
+}
