@@ -9,7 +9,7 @@ use super::observation::Boot;
 use super::proposal::{Proposal, command};
 use super::record::{OrchestrationKind, Stage};
 use api::conditions::Reason;
-use topology::{NodeId, Role};
+use topology::{NodeId, Role, SlotSet};
 
 pub(crate) fn opened(model: &ClusterModel, kind: OrchestrationKind) -> Option<Proposal> {
     let commands = harmless(model);
@@ -84,14 +84,18 @@ pub(crate) fn was_owner(boot: &Boot) -> bool {
     boot.owned_slots && boot.last_role != Some(Role::Replica)
 }
 
-/// Somebody says himself that all its slots are his.
+/// Somebody says himself that all its slots are his. What others say of a node that was not read may be out of date.
 pub(crate) fn replaced(model: &ClusterModel, boot: &Boot) -> bool {
     let Some(id) = &boot.last_node_id else { return false };
-    let recorded = model.recorded.iter().filter(|shard| shard.primary().is_some_and(|node| node.node_id == *id));
-    let slots = recorded.fold(model.map.attributed(id), |slots, shard| slots.union(&shard.slots));
+    let slots = slots_of(model, id);
     let known = !slots.is_empty() || model.recorded_shard(id).is_some();
-    let all = slots.union(&model.recorded_shard(id).map(|shard| shard.slots.clone()).unwrap_or_default());
-    known && all.difference(model.covered()).is_empty()
+    known && slots.difference(&model.map.covered()).is_empty()
+}
+
+/// What it owned by anybody's word, and its shard by the record.
+pub(crate) fn slots_of(model: &ClusterModel, id: &NodeId) -> SlotSet {
+    let shards = model.recorded.iter().filter(|shard| shard.nodes.iter().any(|node| node.node_id == *id));
+    shards.fold(model.map.attributed(id), |slots, shard| slots.union(&shard.slots))
 }
 
 #[cfg(test)]

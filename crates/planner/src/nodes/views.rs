@@ -3,13 +3,14 @@
 
 use super::action::{Action, PodCommand};
 use super::cluster_model::{ClusterModel, Member};
+use super::gates;
 use super::limits::{self, age};
 use super::node_failures;
 use super::proposal::{command, due};
 use super::record::Shard;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use topology::{NodeId, NodeView, PodName};
+use topology::{NodeId, NodeView, PodName, Role, SlotSet};
 
 /// The pods whose views count. In a large cluster equal digests stand for equal views.
 pub(crate) fn watchers<'a>(model: &ClusterModel<'a>) -> Vec<Member<'a>> {
@@ -19,8 +20,13 @@ pub(crate) fn watchers<'a>(model: &ClusterModel<'a>) -> Vec<Member<'a>> {
     }
     let (usual, differing) = split(speaking);
     let step = usual.len().div_ceil(limits::SOME_VIEWS).max(1);
-    let some = usual.into_iter().step_by(step);
-    some.chain(differing.into_iter().take(limits::DIFFERING_VIEWS)).collect()
+    // What was half moved to a node only its own view tells.
+    let has_keys_only = |member: &&Member| {
+        member.facts().is_some_and(|it| it.role == Role::Primary && it.keys > 0 && it.summary.slots_mine == 0)
+    };
+    let half = usual.iter().filter(has_keys_only).take(limits::DIFFERING_VIEWS).copied().collect::<Vec<_>>();
+    let some = usual.into_iter().step_by(step).filter(|member| !has_keys_only(&member));
+    half.into_iter().chain(some).chain(differing.into_iter().take(limits::DIFFERING_VIEWS)).collect()
 }
 
 /// In a large cluster, when a primary is not heard: others that call somebody failed, so many of them that they are most. What they say
@@ -38,6 +44,15 @@ fn witnesses<'a>(model: &ClusterModel<'a>) -> Vec<Member<'a>> {
     let may_count = |member: &&Member| member.view().is_none_or(means_them);
     let accusers = model.members.iter().filter(votes).filter(accuses).filter(may_count);
     accusers.take(model.recorded.len() / 2 + 1).copied().collect()
+}
+
+/// In a large cluster, when a primary waits to start: those that have its slots now by others' word. Only their own counts.
+fn successors<'a>(model: &ClusterModel<'a>) -> Vec<Member<'a>> {
+    let waiting = model.members.iter().filter(|_| model.large).filter_map(Member::boot);
+    let waiting = waiting.filter(|boot| gates::was_owner(boot)).filter_map(|boot| boot.last_node_id.as_ref());
+    let slots = waiting.fold(SlotSet::default(), |all, id| all.union(&gates::slots_of(model, id)));
+    let owners = model.members.iter().filter(|member| member.view().is_none() && model.slots(member).overlaps(&slots));
+    owners.copied().collect()
 }
 
 /// A node that knows nobody and owns nothing has said all in its summary.
@@ -68,8 +83,9 @@ pub(crate) fn read_older_than(model: &ClusterModel, limit: Duration) -> Vec<PodC
     let watchers = watchers(model);
     let watched: BTreeSet<&PodName> = watchers.iter().map(Member::name).collect();
     let unread = |member: &Member| member.view().is_none() && !watched.contains(member.name());
-    let witnesses = witnesses(model).into_iter().filter(unread);
-    let ask = watchers.iter().copied().filter(old).chain(witnesses);
+    let others = witnesses(model).into_iter().chain(successors(model)).filter(unread);
+    let others: BTreeMap<&PodName, Member> = others.map(|member| (member.name(), member)).collect();
+    let ask = watchers.iter().copied().filter(old).chain(others.into_values());
     let ask = ask.filter(|member| due(member, &Action::ReadView, model.now));
     ask.map(|member| command(&member, Action::ReadView)).collect()
 }

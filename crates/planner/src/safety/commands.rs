@@ -151,10 +151,15 @@ fn attributed(id: &NodeId, seen: &NodeObservation) -> SlotSet {
     lines.fold(SlotSet::default(), |slots, node| slots.union(&node.slots))
 }
 
-/// Slots that nodes which answer say are their own.
-fn claimed(seen: &NodeObservation) -> SlotSet {
+/// Slots that nodes say are their own, in views as new as their latest word.
+fn own_word(seen: &NodeObservation) -> SlotSet {
     let own = views(seen).filter_map(NodeView::myself);
-    let own = own.fold(SlotSet::default(), |slots, node| slots.union(&node.slots));
+    own.fold(SlotSet::default(), |slots, node| slots.union(&node.slots))
+}
+
+/// These, and what others say of nodes that have some and were not read.
+fn claimed(seen: &NodeObservation) -> SlotSet {
+    let own = own_word(seen);
     let read = |id: &NodeId| views(seen).filter_map(NodeView::myself).any(|node| node.node_id == *id);
     let unread = answering(seen).filter(|(_, facts)| facts.summary.slots_mine > 0 && !read(&facts.node_id));
     unread.fold(own, |slots, (_, facts)| slots.union(&attributed(&facts.node_id, seen)))
@@ -334,12 +339,12 @@ fn forget(id: &NodeId, seen: &NodeObservation) -> Verdict {
     ensure(gone, "its pod is not heard: it may come back")
 }
 
-/// Others say that all slots of its shard are their own; of a node that is not on record, all slots that anybody takes for its own.
+/// Others say themselves that all slots of its shard are their own; of a node that is not on record, all slots that anybody takes for its own.
 fn is_replaced(id: &NodeId, seen: &NodeObservation) -> bool {
     let shard = seen.recorded.iter().find(|shard| shard.nodes.iter().any(|node| node.node_id == *id));
     let by_views = || Some(attributed(id, seen)).filter(|slots| !slots.is_empty());
     let slots = shard.map(|shard| shard.slots.clone()).or_else(by_views);
-    slots.is_some_and(|slots| slots.difference(&claimed(seen)).is_empty())
+    slots.is_some_and(|slots| slots.difference(&own_word(seen)).is_empty())
 }
 
 /// Another node of its shard does not answer, nor does one in its place, and its data may be there. What role it had may have changed

@@ -475,5 +475,18 @@ fn an_empty_primary_is_let_start_when_another_has_all_its_slots() {
     let mut unread = primary(2, 7, "100-199");
     unread.view.as_mut().unwrap().summary.current_epoch += 1;
     let pods = vec![waiting(false), replica(1, "9", 4), unread, knows_2];
-    assert_eq!(verdict(pods, 9, Action::OpenGate(Start::AsIs, String::new())), Ok(()), "others say what it has");
+    let unread = rule(pods, 9, Action::OpenGate(Start::AsIs, String::new()));
+    assert!(unread.contains("has a copy"), "only its own word counts: {unread}");
+}
+
+/// Node "9" got its slots from "1" and came back empty; "2" has not heard that they are no longer those of "1", which is not read.
+#[test]
+fn what_others_say_of_a_node_that_is_not_read_replaces_nobody() {
+    let open = |pods| rule(pods, 9, Action::OpenGate(Start::AsIs, String::new()));
+    let mut late = primary(2, 5, "10-19");
+    late.view.iter_mut().for_each(|view| view.nodes.push(line("1", false, "100-199")));
+    let unread = PodObservation { view: None, ..primary(1, 9, "0-9") };
+    assert!(open(vec![unread, late.clone(), replica(3, "9", 5), waiting(false)]).contains("a replica has a copy"));
+    let owner = primary(1, 9, "0-9,100-199");
+    assert_eq!(open(vec![owner, late, replica(3, "9", 5), waiting(false)]), "", "it says so itself");
 }
