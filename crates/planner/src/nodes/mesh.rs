@@ -17,7 +17,7 @@ pub(crate) fn introductions(model: &ClusterModel, group: &[Member]) -> Option<(S
     }
     let primaries: Vec<Member> = group.iter().filter(|member| !model.slots(member).is_empty()).copied().collect();
     let followers = group.iter().any(|member| member.is(Role::Replica));
-    if followers && !hurry(model) && !(see_each_other(&primaries) && all_primaries_are_here(model)) {
+    if followers && !hurry(model) && !(see_each_other(model, &primaries) && all_primaries_are_here(model)) {
         return Some((Stage::MeetPrimaries, meets(model, &primaries)));
     }
     Some((Stage::Meet, all))
@@ -30,12 +30,20 @@ fn hurry(model: &ClusterModel) -> bool {
     if electing.is_some_and(|running| age(model.now, running.started_at) >= limit) {
         return true;
     }
-    model.step_age(OrchestrationKind::Heal).or(model.step_age(OrchestrationKind::Form)).is_some_and(|age| age >= limit)
+    let kinds = [OrchestrationKind::Heal, OrchestrationKind::Form, OrchestrationKind::Scale];
+    kinds.iter().find_map(|kind| model.step_age(*kind)).is_some_and(|age| age >= limit)
         && model.running.is_some_and(|running| running.step == Stage::MeetPrimaries || running.step == Stage::Meet)
 }
 
-fn see_each_other(primaries: &[Member]) -> bool {
+fn see_each_other(model: &ClusterModel, primaries: &[Member]) -> bool {
+    let sees = |one, two| sees(one, two) || model.large && misses_nobody(one);
     pairs(primaries).all(|(one, two)| sees(one, two) && sees(two, one))
+}
+
+/// In a large cluster few are read, and of the others only their summaries tell.
+fn misses_nobody(one: &Member) -> bool {
+    let summary = one.facts().filter(|_| one.view().is_none()).map(|facts| &facts.summary);
+    summary.is_some_and(|summary| summary.state_ok && summary.failing_nodes == 0)
 }
 
 /// No node that owned slots when last recorded is missing without a successor.

@@ -107,6 +107,7 @@ fn move_slots(model: &ClusterModel, primaries: &[Member]) -> Option<Proposal> {
         }
         match lacks(model, &source, &target) {
             Some(what) => waits.push(what),
+            None if source.view().is_none() => commands.push(command(&source, Action::ReadView)),
             None => {
                 commands
                     .push(command(&source, Action::MigrateSlots(slots, to.clone(), model.target.replicas_per_master)));

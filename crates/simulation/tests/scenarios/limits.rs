@@ -1,6 +1,6 @@
 //! Large clusters: what is kept in the status stays small, and views are not read from everybody.
 
-use crate::support::{Outcome, formed, primary_of, replica_of};
+use crate::support::{Outcome, ends_whole, formed, primary_of, replica_of};
 use api::conditions::Reason;
 use jiff::{SignedDuration, Timestamp};
 use planner::nodes::{
@@ -236,5 +236,17 @@ fn of_fifty_shards_the_one_whose_only_copy_is_old_is_named_when_its_machine_is_g
     stage.run(12_000)?;
     let older = stage.operators[0].decision.findings.iter().find(|finding| finding.reason == Reason::OnlyOlderCopy);
     assert!(older.is_some_and(|finding| finding.message.contains(&replica)), "{}", stage.complaint());
+    Ok(())
+}
+
+/// Only some views are read of so many nodes, and the sources of the slots are not among them.
+#[test]
+fn a_large_cluster_becomes_larger() -> Outcome {
+    let setup = Setup { masters: 17, kubernetes_nodes: 6, ..Setup::default() };
+    let mut stage = formed(72, std::slice::from_ref(&setup))?;
+    stage.operators[0].target.masters = 18;
+    (34..36).for_each(|ordinal| stage.world.add_pod(&setup, ordinal));
+    ends_whole(&mut stage, 120_000)?;
+    assert_eq!(stage.operators[0].durable.shards.len(), 18, "{}", stage.complaint());
     Ok(())
 }
