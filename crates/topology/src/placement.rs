@@ -2,6 +2,7 @@
 //! primary, and no node or zone holds a majority of primaries, wherever that can be avoided. Pure and deterministic.
 
 use crate::identity::PodName;
+use std::collections::BTreeMap;
 
 /// Where a pod runs, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -61,23 +62,38 @@ pub fn shard_for(newcomer: &Location, shards: &[Vec<Location>]) -> Option<usize>
 
 fn primaries(sites: &[Site], masters: usize) -> Vec<usize> {
     let mut chosen: Vec<usize> = indexes(sites, |site| site.primary);
+    let mut free = indexes(sites, |site| !site.primary && site.replica_of.is_none());
+    let mut crowds = Crowds::default();
+    chosen.iter().for_each(|site| crowds.join(location(sites, *site)));
     while chosen.len() < masters {
-        let free = indexes(sites, |site| !site.primary && site.replica_of.is_none());
-        let next =
-            free.into_iter().filter(|site| !chosen.contains(site)).min_by_key(|site| crowd(sites, &chosen, *site));
-        match next {
-            Some(site) => chosen.push(site),
-            None => break,
-        }
+        let places = free.iter().enumerate();
+        let next = places.min_by_key(|(_, site)| (crowds.around(location(sites, **site)), **site));
+        let Some(next) = next.map(|(index, _)| index) else { break };
+        let site = free.remove(next);
+        crowds.join(location(sites, site));
+        chosen.push(site);
     }
     chosen
 }
 
-/// How many primaries share the zone and the node with this pod.
-fn crowd(sites: &[Site], chosen: &[usize], site: usize) -> (usize, usize, usize) {
-    let here = location(sites, site);
-    let count = |same: &dyn Fn(&Location) -> bool| chosen.iter().filter(|other| same(location(sites, **other))).count();
-    (count(&|other| other.zone == here.zone), count(&|other| other.node == here.node), site)
+/// How many primaries there are in each zone and on each node.
+#[derive(Default)]
+struct Crowds<'a> {
+    zones: BTreeMap<Option<&'a str>, usize>,
+    nodes: BTreeMap<Option<&'a str>, usize>,
+}
+
+impl<'a> Crowds<'a> {
+    fn join(&mut self, location: &'a Location) {
+        *self.zones.entry(location.zone.as_deref()).or_default() += 1;
+        *self.nodes.entry(location.node.as_deref()).or_default() += 1;
+    }
+
+    fn around(&self, location: &Location) -> (usize, usize) {
+        let zone = self.zones.get(&location.zone.as_deref());
+        let node = self.nodes.get(&location.node.as_deref());
+        (zone.copied().unwrap_or_default(), node.copied().unwrap_or_default())
+    }
 }
 
 fn attach_settled(sites: &[Site], shards: &mut [Vec<usize>]) {
@@ -187,7 +203,6 @@ fn location(sites: &[Site], site: usize) -> &Location {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::collections::BTreeMap;
 
     fn site(index: usize, node: &str, zone: &str) -> Site {
         let location = Location { node: Some(node.to_owned()), zone: Some(zone.to_owned()).filter(|z| !z.is_empty()) };

@@ -107,7 +107,10 @@ fn move_slots(model: &ClusterModel, primaries: &[Member]) -> Option<Proposal> {
         }
         match lacks(model, &source, &target) {
             Some(what) => waits.push(what),
-            None if source.view().is_none() => commands.push(command(&source, Action::ReadView)),
+            None if source.view().is_none() => {
+                commands.push(command(&source, Action::ReadView));
+                engaged.insert(from);
+            }
             None => {
                 commands
                     .push(command(&source, Action::MigrateSlots(slots, to.clone(), model.target.replicas_per_master)));
@@ -158,16 +161,21 @@ fn copies(model: &ClusterModel, primary: &Member) -> usize {
     replicas.iter().filter(|replica| is_kept_copy(replica, primary)).count()
 }
 
-/// A primary whose pod goes gives its role to a replica whose pod stays, one after the other.
+/// A primary whose pod goes gives its role to a replica whose pod stays, one after the other: the first that has one which can.
 fn hand_over(model: &ClusterModel, primaries: &[Member]) -> Option<Proposal> {
-    let primary = primaries.iter().find(|primary| !primary.wanted)?;
-    let replicas = primary.id().map(|id| model.replicas_of(id)).unwrap_or_default();
-    let able = replicas.iter().filter(|replica| replica.wanted && is_kept_copy(replica, primary));
-    let best = able.max_by_key(|replica| replica.facts().map(|facts| facts.replication_offset));
+    let going: Vec<&Member> = primaries.iter().filter(|primary| !primary.wanted).collect();
+    let next = going.iter().find_map(|primary| heir(model, primary).map(|heir| (*primary, heir)));
+    let (primary, heir) = next.map_or((*going.first()?, None), |(primary, heir)| (primary, Some(heir)));
     let waits = vec![format!("a pod that stays to take over from {}", primary.name())];
     let take_over = Action::Failover(FailoverMode::Coordinated, None);
-    let commands = best.map(|replica| command(replica, take_over)).into_iter().collect();
+    let commands = heir.map(|replica| command(&replica, take_over)).into_iter().collect();
     Some(Proposal::new(OrchestrationKind::Scale, Stage::HandOver, commands).and_waits(waits))
+}
+
+fn heir<'a>(model: &ClusterModel<'a>, primary: &Member) -> Option<Member<'a>> {
+    let replicas = primary.id().map(|id| model.replicas_of(id)).unwrap_or_default();
+    let able = replicas.into_iter().filter(|replica| replica.wanted && is_kept_copy(replica, primary));
+    able.max_by_key(|replica| replica.facts().map(|facts| facts.replication_offset))
 }
 
 /// Nodes whose pods go leave the cluster when nothing is missed without them.
