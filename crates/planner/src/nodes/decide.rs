@@ -238,7 +238,7 @@ fn sentence(proposal: &Proposal) -> String {
         Stage::Forget => "forgetting nodes that are gone",
         Stage::MoveSlots => "moving slots",
         Stage::HandOver => "handing over to pods that stay",
-        Stage::Leave => "nodes whose pods go leave the cluster",
+        Stage::Leave => "nodes leave the cluster",
         Stage::Verify => "comparing every node's view",
     };
     let waits: Vec<String> =

@@ -43,7 +43,7 @@ fn winners(model: &ClusterModel) -> BTreeMap<NodeId, SlotSet> {
     owners
 }
 
-/// Which recorded shard each owner goes on with: the one it has the most slots of, and was in.
+/// Which recorded shard each owner goes on with: the one it was in, else the one it has the most slots of.
 fn continued<'a>(model: &ClusterModel<'a>, owners: &BTreeMap<NodeId, SlotSet>) -> BTreeMap<NodeId, &'a Shard> {
     let mut fits: Vec<(u32, bool, &NodeId, &Shard)> = Vec::new();
     for shard in model.recorded {
@@ -52,7 +52,7 @@ fn continued<'a>(model: &ClusterModel<'a>, owners: &BTreeMap<NodeId, SlotSet>) -
             fits.push((slots.intersection(&shard.slots).count(), was_in, id, shard));
         }
     }
-    fits.sort_by_key(|(overlap, was_in, ..)| Reverse((*overlap, *was_in)));
+    fits.sort_by_key(|(overlap, was_in, ..)| Reverse((*was_in, *overlap)));
     let (mut continued, mut taken) = (BTreeMap::new(), BTreeSet::new());
     for (_, _, id, shard) in fits {
         if !continued.contains_key(id) && taken.insert(&shard.id) {

@@ -17,12 +17,14 @@ fn states() -> impl Strategy<Value = NodeState> {
 }
 
 fn kinds() -> impl Strategy<Value = OrchestrationKind> {
-    prop::sample::select(vec![OrchestrationKind::Failover, OrchestrationKind::Form, OrchestrationKind::Heal])
+    use OrchestrationKind::{Failover, Form, Heal, Scale};
+    prop::sample::select(vec![Failover, Form, Heal, Scale])
 }
 
 fn stages() -> impl Strategy<Value = Stage> {
     use Stage::{
-        AssignSlots, AwaitPods, Forget, Meet, MeetPrimaries, OpenGates, Promote, ReadViews, Replicate, Verify,
+        AssignSlots, AwaitPods, Forget, HandOver, Leave, Meet, MeetPrimaries, MoveSlots, OpenGates, Promote, ReadViews,
+        Replicate, Verify,
     };
     prop::sample::select(vec![
         AwaitPods,
@@ -34,6 +36,9 @@ fn stages() -> impl Strategy<Value = Stage> {
         Meet,
         Replicate,
         Forget,
+        MoveSlots,
+        HandOver,
+        Leave,
         Verify,
     ])
 }

@@ -1,7 +1,7 @@
 //! More and fewer shards while something is in between: a slot half moved, a replica away, a move under way.
 
 use crate::cluster::{Cluster, id};
-use planner::nodes::{Action, Decision, Orchestration, PodCommand};
+use planner::nodes::{Action, Decision, FailoverMode, Orchestration, PodCommand};
 use planner::safety::check_commands;
 use topology::SlotSet;
 
@@ -91,4 +91,32 @@ fn nobody_is_released_from_a_shard_whose_slots_are_moving() {
     cluster.change(0, |pod| pod.under_way = vec![Action::MigrateSlots(slots.clone(), id(1), 0)]);
     let told = told(&cluster);
     assert!(told.iter().any(|command| command.pod.as_str() == "p-5" && command.action == Action::Leave), "{told:?}");
+}
+
+#[test]
+fn a_new_shard_that_has_most_of_anothers_slots_does_not_take_its_name() {
+    let mut cluster = Cluster::whole().with_new_shard(9);
+    for (index, slots) in [(0, "4000-5461"), (6, "0-3999")] {
+        let slots: SlotSet = slots.parse().unwrap_or_default();
+        cluster.own_line(index, |line| line.slots = slots.clone());
+    }
+    let shards = cluster.decide().shards;
+    let named = shards.iter().find(|shard| shard.id.as_str() == "shard-0").and_then(|shard| shard.nodes.first());
+    assert_eq!(named.map(|node| &node.node_id), Some(&id(0)), "{shards:?}");
+}
+
+#[test]
+fn a_primary_without_an_heir_does_not_hold_up_the_others() {
+    let mut cluster = Cluster::whole();
+    for (index, name) in [(0, "p-3"), (1, "p-4"), (3, "p-0"), (4, "p-1")] {
+        cluster.change(index, |pod| pod.name = name.into());
+    }
+    cluster.target.replicas_per_master = 0;
+    cluster.facts(3, |facts| facts.primary_link_up = false);
+    let (mut heirs, take_over) = (told(&cluster).into_iter(), Action::Failover(FailoverMode::Coordinated, None));
+    assert!(
+        heirs.any(|command| command.pod.as_str() == "p-1" && command.action == take_over),
+        "{:?}",
+        cluster.decide().plan
+    );
 }
