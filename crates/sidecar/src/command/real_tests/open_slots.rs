@@ -1,7 +1,7 @@
 //! Slots that somebody, or an earlier command, left open between two nodes.
 
 use super::{
-    cluster::{Node, formed, migrate},
+    cluster::{Node, add_slots, eventually, formed, meet, migrate, replicate},
     keys::{count, fill, key, owns, patient, value},
 };
 use link::contract::{Done, answer::Outcome};
@@ -71,6 +71,29 @@ async fn a_slot_that_only_one_end_was_told_of_is_finished_too() {
         closed(&nodes, &done).await;
         assert_eq!(count(&nodes[1], OPEN).await, 3);
     }
+}
+
+/// A new primary without slots, to which the first is half moved; its replica has the only copy of the keys that came.
+#[tokio::test]
+async fn keys_of_a_half_moved_slot_are_not_given_up_by_the_replica_of_a_new_primary() {
+    for version in BOTH_VERSIONS {
+        let nodes: Vec<Node> = (0..3).map(|_| Node::start(version)).collect();
+        nodes[0].done(meet(&nodes)).await;
+        nodes[0].done(add_slots((0, 16_383))).await;
+        let (source, target) = (nodes[0].id().await, nodes[1].id().await);
+        let follow = async || matches!(nodes[2].run(replicate(&target)).await, Outcome::Done(_));
+        eventually("the replica can follow", follow).await;
+        eventually("the cluster is up", async || is_up(&nodes[0]).await && is_up(&nodes[1]).await).await;
+        fill(&nodes[0], OPEN, 5).await;
+        open(&nodes).await;
+        send(&nodes, &["0"]).await;
+        eventually("the replica has it", async || count(&nodes[2], OPEN).await == 1).await;
+        nodes[2].is_unsafe(replicate(&source), "half moved").await;
+    }
+}
+
+async fn is_up(node: &Node) -> bool {
+    node.view().await.summary.is_some_and(|summary| summary.state_ok)
 }
 
 /// A source that lost the deletion of a key has an older copy of it than the target, and an interrupted MIGRATE leaves an older one on
