@@ -38,12 +38,15 @@ fn a_slot_that_only_the_target_holds_open_is_finished_by_whoever_owns_it_now() {
     assert_eq!(told(&cluster).first().map(|command| command.action.clone()), Some(finish("5")));
 }
 
+/// Without keys somebody marked it by hand: no node with such a mark leaves.
 #[test]
 fn a_half_moved_slot_is_finished_when_the_new_shard_is_not_wanted_any_more() {
-    let cluster = now_with(Cluster::whole().with_new_shard(3).half_moved(5, 6), 3);
-    let told = told(&cluster);
-    assert!(told.iter().any(|command| command.action == finish("5")), "{told:?} {:?}", cluster.decide().plan);
-    assert!(told.iter().all(|command| command.action != Action::Leave), "{told:?}");
+    for keys in [3, 0] {
+        let cluster = now_with(Cluster::whole().with_new_shard(keys).half_moved(5, 6), 3);
+        let told = told(&cluster);
+        assert!(told.iter().any(|command| command.action == finish("5")), "{told:?} {:?}", cluster.decide().plan);
+        assert!(told.iter().all(|command| command.action != Action::Leave), "{told:?}");
+    }
 }
 
 /// The only copy of what was half moved.
