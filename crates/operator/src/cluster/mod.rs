@@ -33,7 +33,9 @@ use manifests::OperatorSettings;
 use memory::Memory;
 use observe::Seen;
 use planner::nodes::PodCommand;
-use planner::{Identity, Notice, Plan, Report, Step, WriteOutcome, plan, status, validate, whole_second};
+use planner::{
+    Identity, Notice, Plan, Report, Step, WriteOutcome, only_progress, plan, status, validate, whole_second,
+};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -110,6 +112,10 @@ impl Kind for ClusterKind {
 
     fn observed_generation(status: &ValkeyClusterStatus) -> Option<i64> {
         status.observed_generation
+    }
+
+    fn is_progress(before: &ValkeyClusterStatus, after: &ValkeyClusterStatus) -> bool {
+        only_progress(before, after)
     }
 
     /// Enough to tell a masterCount that somebody set from the schema's default.

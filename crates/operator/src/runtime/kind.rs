@@ -42,6 +42,11 @@ pub trait Kind: Send + Sync + Sized + 'static {
     fn conditions(status: &Self::Status) -> &[Condition];
     fn observed_generation(status: &Self::Status) -> Option<i64>;
 
+    /// Whether they differ only in how far something has come: that is not written each time.
+    fn is_progress(_before: &Self::Status, _after: &Self::Status) -> bool {
+        false
+    }
+
     /// What of `managedFields` is kept: they are large, and mostly nobody reads them.
     fn managed_fields(_metadata: &ObjectMeta) -> Vec<ManagedFieldsEntry> {
         Vec::new()

@@ -17,6 +17,8 @@ pub struct State<S> {
     altered_patches: BTreeMap<String, Altered<Value>>,
     /// At the API server, at all that a pass leaves to be done there.
     pub work: Attempts,
+    /// When progress that was not written is.
+    progress_due: Option<Instant>,
     /// At the status and Events alone: what cannot be told holds no other write up.
     pub telling: Attempts,
     /// A pass could not begin its work at the API server.
@@ -48,6 +50,7 @@ impl<S> Default for State<S> {
             altered: BTreeMap::new(),
             altered_patches: BTreeMap::new(),
             work: Attempts::default(),
+            progress_due: None,
             telling: Attempts::default(),
             held_back: false,
             sizes: Sizes::default(),
@@ -74,6 +77,8 @@ impl<T: PartialEq> Altered<T> {
     }
 }
 
+/// How often the progress of something is written: it changes with every answer of a node.
+const PROGRESS: Duration = Duration::from_secs(1);
 /// Unpublished Events that are kept; an API server that takes none for so long is told the latest.
 const UNPUBLISHED: usize = 32;
 /// Once or twice may be somebody's edit at that very moment; again and again is a webhook.
@@ -125,6 +130,20 @@ impl<S> State<S> {
     /// How long until a failure is waited out, the first of both.
     pub fn next_attempt(&self) -> Option<Duration> {
         self.work.left().into_iter().chain(self.telling.left()).min()
+    }
+
+    /// Whether progress has to wait, the last status was written a moment ago.
+    pub fn progress_waits(&self) -> bool {
+        self.published.as_ref().is_some_and(|published| published.at.elapsed() < PROGRESS)
+    }
+
+    /// Takes note that progress waits; for how long, if no other pass took note of it before.
+    pub fn progress_kept(&mut self) -> Option<Duration> {
+        let now = Instant::now();
+        let due = self.published.as_ref().map_or(now, |published| published.at + PROGRESS);
+        let is_new = self.progress_due.is_none_or(|noted| noted <= now);
+        self.progress_due = Some(due);
+        is_new.then(|| due.saturating_duration_since(now))
     }
 
     pub fn keep_events(&mut self, events: &[Notice]) {
@@ -215,6 +234,16 @@ mod tests {
         assert_eq!(memory.size_under_way(&key), Some(3), "the answer may have been lost");
         memory.has_written(true);
         assert_eq!(memory.size_under_way(&key), None);
+    }
+
+    #[test]
+    fn progress_is_told_once_a_second_and_never_forgotten() {
+        let published = |at| Some(Published { version: "900".into(), status: (), at });
+        let mut memory = State { published: published(Instant::now()), ..State::default() };
+        assert!(memory.progress_waits() && memory.progress_kept().is_some_and(|time| time <= PROGRESS));
+        assert_eq!(memory.progress_kept(), None, "one pass comes back for it, not each");
+        memory.published = Instant::now().checked_sub(PROGRESS).and_then(published);
+        assert!(!memory.progress_waits());
     }
 
     #[test]
