@@ -44,19 +44,22 @@ fn copies(recorded: &[Shard], pods_per_shard: u32) -> u32 {
 
 /// The size below which a pod would end that holds something, or of which that is not known.
 fn needed(observation: &Observation) -> u32 {
-    let existing = observation.pods.iter().filter(|pod| !was_let_go(pod, observation));
-    let existing = existing.filter(|pod| holds_something(pod, observation.nodes.as_ref()));
+    let there: Vec<&PodFacts> = observation.pods.iter().filter(|pod| !was_let_go(pod, observation)).collect();
+    let existing = there.iter().filter(|pod| holds_something(pod, observation.nodes.as_ref()));
     let existing = existing.filter_map(|pod| PodName::from(pod.name.as_str()).ordinal());
-    let recorded = observation.nodes.iter().flat_map(|nodes| &nodes.recorded).flat_map(awaited);
-    let highest = existing.chain(recorded.filter_map(|node| node.pod.ordinal())).max();
+    let is_there = |name: &PodName| there.iter().any(|pod| pod.name == name.as_str());
+    let shards = observation.nodes.iter().flat_map(|nodes| &nodes.recorded);
+    let recorded = shards.flat_map(|shard| awaited(shard, &is_there)).filter_map(|node| node.pod.ordinal());
+    let highest = existing.chain(recorded).max();
     highest.and_then(|ordinal| u32::try_from(ordinal + 1).ok()).unwrap_or_default()
 }
 
-/// Nodes whose pods have to be there. Of a shard of which everything is lost that is each: new nodes in them take its slots.
-fn awaited(shard: &Shard) -> impl Iterator<Item = &ShardNode> {
+/// Nodes whose pods have to be there. A lost one, as when it has left the cluster, keeps its pod until the others have forgotten it. Of a
+/// shard of which everything is lost each pod comes back: new nodes in them take its slots.
+fn awaited<'s>(shard: &'s Shard, is_there: &impl Fn(&PodName) -> bool) -> impl Iterator<Item = &'s ShardNode> {
     let lost = |node: &ShardNode| node.state == NodeState::Lost;
     let all_lost = shard.nodes.iter().all(lost);
-    shard.nodes.iter().filter(move |node| all_lost || !lost(node))
+    shard.nodes.iter().filter(move |node| all_lost || !lost(node) || is_there(&node.pod))
 }
 
 /// It ends because the StatefulSet leaves it out, which was made smaller when its node held nothing: a larger one would only have it made
