@@ -21,6 +21,8 @@ use valkey::{Address, CallError, Connection, Info};
 const CALL_DEADLINE: Duration = Duration::from_secs(2);
 /// Primaries that are being restarted themselves.
 const PATIENCE_WITH_VOTERS: Duration = Duration::from_secs(3);
+/// Slots that are on their way to another primary.
+const PATIENCE_WITH_MOVES: Duration = Duration::from_secs(2);
 const POLL: Duration = Duration::from_millis(20);
 const TIMEOUT: &str = "cluster-manual-failover-timeout";
 
@@ -106,6 +108,8 @@ impl HandOver {
         let Ok(_turn) = tokio::time::timeout_at(until, self.turn.lock()).await else {
             return Outcome::Failed("another hand-over did not end in time".into());
         };
+        // Slots that go meanwhile take a new epoch, as the successor does.
+        let _stopped = self.shared.slot_moves.stop(PATIENCE_WITH_MOVES.min(self.deadline / 4)).await;
         let mut failure = None;
         while Instant::now() < until {
             match self.attempt(until).await {

@@ -16,6 +16,7 @@ mod logging;
 mod process;
 mod role;
 mod settings;
+mod slot_moves;
 mod state;
 mod stop_mark;
 mod version;

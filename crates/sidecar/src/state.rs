@@ -6,6 +6,7 @@ use crate::{
     configuration::{append_only::Progress, plan::Pending, record::Refused},
     election::Consent,
     line::status::LineStatus,
+    slot_moves::SlotMoves,
     stop_mark::StopMark,
 };
 use api::node_settings::NodeSettings;
@@ -75,6 +76,7 @@ pub struct Shared {
     review: Arc<Notify>,
     /// The gate before Valkey.
     pub gate: Gate,
+    pub slot_moves: SlotMoves,
     notices: Arc<Mutex<VecDeque<Notice>>>,
     notice_added: Arc<Notify>,
     /// The settings in force, for those who wait for others.

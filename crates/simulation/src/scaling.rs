@@ -87,7 +87,7 @@ impl World {
             let keys = count(&keys_of(node, &one(open)));
             OtherEnd { view: node.cluster_nodes(), keys }
         });
-        match migrate_slots::close(&source.cluster_nodes(), open, other, there.as_ref()).map_err(outcome)? {
+        match migrate_slots::close(&source.cluster_nodes(), open, other, there.as_ref(), true).map_err(outcome)? {
             Closing::Finish => target.into_iter().for_each(|target| self.give(&source, &target, &one(open))),
             Closing::TurnBack => {
                 self.node_mut(pod).into_iter().for_each(|node| node.moves.retain(|it| it.slot != open));

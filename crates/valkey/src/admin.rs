@@ -131,7 +131,7 @@ impl Connection {
         self.acknowledged("CLUSTER FORGET", &[node.as_str()]).await
     }
 
-    /// It becomes a new node that knows nobody. A replica loses its keys; of a primary with keys Valkey refuses it.
+    /// It becomes a new node that knows nobody. A replica loses its keys, and a primary its slots if it has no keys; of a primary with keys Valkey refuses it.
     pub async fn cluster_reset_hard(&mut self) -> Result<(), CallError> {
         self.acknowledged("CLUSTER RESET", &["HARD"]).await
     }

@@ -2,6 +2,7 @@
 
 use crate::{
     connection::{CallError, Connection},
+    refusal::Refusal,
     reply::Reply,
 };
 use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
@@ -29,11 +30,14 @@ pub enum Migration {
     Interrupted(String),
 }
 
-/// A migration away from this node that Valkey carries out by itself, as CLUSTER GETSLOTMIGRATIONS tells it.
+/// A migration that Valkey carries out by itself, as CLUSTER GETSLOTMIGRATIONS tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotMigration {
     pub name: String,
+    /// Away from this node. Of one that comes, and that it followed as a replica, Valkey does not say from where to where it went.
+    pub export: bool,
     pub slots: SlotSet,
+    /// Empty when it is not told.
     pub target: NodeId,
     pub state: String,
     pub message: String,
@@ -48,20 +52,53 @@ impl SlotMigration {
         self.state == "success"
     }
 
-    /// What comes to this node is left out: of what it followed as a replica, Valkey does not say from where to where it went.
-    fn parse(reply: Reply) -> Option<Option<Self>> {
+    fn parse(reply: Reply) -> Option<Self> {
         let fields = BTreeMap::from_iter(reply.into_pairs()?);
         let text = |name: &str| fields.get(name).cloned();
-        if text("operation")? != "EXPORT" {
-            return Some(None);
-        }
-        Some(Some(Self {
+        let export = text("operation")? == "EXPORT";
+        let target = text("target_node");
+        Some(Self {
             name: text("name")?,
+            export,
             slots: text("slot_ranges")?.replace(' ', ",").parse().ok()?,
-            target: NodeId::new(text("target_node")?),
+            target: NodeId::new(if export { target? } else { target.unwrap_or_default() }),
             state: text("state")?,
             message: text("message").unwrap_or_default(),
-        }))
+        })
+    }
+}
+
+impl Migration {
+    fn of(reply: Reply) -> Result<Self, CallError> {
+        match reply {
+            Reply::Simple(text) if text == "OK" => Ok(Migration::Done),
+            Reply::Simple(text) if text == "NOKEY" => Ok(Migration::NoKey),
+            Reply::Error(refusal) if refusal.message.contains("BUSYKEY") => Ok(Migration::BusyKey),
+            Reply::Error(refusal) if refusal.message.starts_with("IOERR") => {
+                Ok(Migration::Interrupted(refusal.message))
+            }
+            Reply::Error(refusal) => Err(CallError::Refused(refusal)),
+            _ => Err(CallError::Unexpected { command: "MIGRATE" }),
+        }
+    }
+}
+
+fn migrate(to: SocketAddr, keys: &[Vec<u8>], silence: Duration, replace: bool) -> Vec<Vec<u8>> {
+    let (ip, port, silence) = (to.ip().to_string(), to.port().to_string(), silence.as_millis().to_string());
+    let mut words: Vec<Vec<u8>> =
+        ["MIGRATE", &ip, &port, "", "0", &silence].map(|word| word.as_bytes().to_vec()).into();
+    words.extend(replace.then(|| b"REPLACE".to_vec()));
+    words.push(b"KEYS".to_vec());
+    words.extend_from_slice(keys);
+    words
+}
+
+fn set_slot<'a>(slot: &'a str, owner: SlotOwner<'a>) -> Vec<&'a str> {
+    match owner {
+        SlotOwner::Importing(node) => vec![slot, "IMPORTING", node.as_str()],
+        SlotOwner::Migrating(node) => vec![slot, "MIGRATING", node.as_str()],
+        SlotOwner::Node(node) => vec![slot, "NODE", node.as_str()],
+        SlotOwner::Stable => vec![slot, "STABLE"],
     }
 }
 
@@ -74,9 +111,13 @@ impl Connection {
         counts.ok_or(CallError::Unexpected { command: "CLUSTER COUNTKEYSINSLOT" })
     }
 
-    pub async fn cluster_keys_in_slot(&mut self, slot: u16, most: usize) -> Result<Vec<Vec<u8>>, CallError> {
-        let reply = self.call(&["CLUSTER", "GETKEYSINSLOT", &slot.to_string(), &most.to_string()]).await?;
-        let keys = reply.into_items().and_then(|items| items.into_iter().map(Reply::into_bytes).collect());
+    /// Some keys of each of the slots.
+    pub async fn cluster_keys_in_slots(&mut self, slots: &[u16], most: usize) -> Result<Vec<Vec<Vec<u8>>>, CallError> {
+        let words =
+            |slot: &u16| ["CLUSTER", "GETKEYSINSLOT", &slot.to_string(), &most.to_string()].map(str::to_owned).to_vec();
+        let replies = self.pipeline(&slots.iter().map(words).collect::<Vec<_>>()).await?;
+        let keys = |reply: Reply| reply.into_items()?.into_iter().map(Reply::into_bytes).collect();
+        let keys = replies.into_iter().map(keys).collect::<Option<_>>();
         keys.ok_or(CallError::Unexpected { command: "CLUSTER GETKEYSINSLOT" })
     }
 
@@ -88,14 +129,26 @@ impl Connection {
     }
 
     pub async fn cluster_set_slot(&mut self, slot: u16, owner: SlotOwner<'_>) -> Result<(), CallError> {
-        let slot = slot.to_string();
-        let words = match owner {
-            SlotOwner::Importing(node) => vec![slot.as_str(), "IMPORTING", node.as_str()],
-            SlotOwner::Migrating(node) => vec![slot.as_str(), "MIGRATING", node.as_str()],
-            SlotOwner::Node(node) => vec![slot.as_str(), "NODE", node.as_str()],
-            SlotOwner::Stable => vec![slot.as_str(), "STABLE"],
+        self.acknowledged("CLUSTER SETSLOT", &set_slot(&slot.to_string(), owner)).await
+    }
+
+    /// One after the other, sent at once; an answer for each.
+    pub async fn cluster_set_slots(
+        &mut self,
+        slots: &[u16],
+        owner: SlotOwner<'_>,
+    ) -> Result<Vec<Result<(), Refusal>>, CallError> {
+        let words = |slot: &u16| {
+            let slot = slot.to_string();
+            let words = ["CLUSTER", "SETSLOT"].into_iter().chain(set_slot(&slot, owner));
+            words.map(str::to_owned).collect::<Vec<_>>()
         };
-        self.acknowledged("CLUSTER SETSLOT", &words).await
+        let answer = |reply: Reply| match reply {
+            Reply::Simple(text) if text == "OK" => Ok(Ok(())),
+            Reply::Error(refusal) => Ok(Err(refusal)),
+            _ => Err(CallError::Unexpected { command: "CLUSTER SETSLOT" }),
+        };
+        self.pipeline(&slots.iter().map(words).collect::<Vec<_>>()).await?.into_iter().map(answer).collect()
     }
 
     /// Both servers do nothing else meanwhile. `replace`: also over keys that the other end has.
@@ -106,22 +159,39 @@ impl Connection {
         silence: Duration,
         replace: bool,
     ) -> Result<Migration, CallError> {
-        let (ip, port, silence) = (to.ip().to_string(), to.port().to_string(), silence.as_millis().to_string());
-        let mut words: Vec<&[u8]> = ["MIGRATE", &ip, &port, "", "0", &silence].into_iter().map(str::as_bytes).collect();
-        if replace {
-            words.push(b"REPLACE");
-        }
-        words.push(b"KEYS");
-        words.extend(keys.iter().map(Vec::as_slice));
-        match self.call(&words).await {
-            Ok(Reply::Simple(text)) if text == "OK" => Ok(Migration::Done),
-            Ok(Reply::Simple(text)) if text == "NOKEY" => Ok(Migration::NoKey),
-            Ok(_) => Err(CallError::Unexpected { command: "MIGRATE" }),
-            Err(CallError::Refused(refusal)) if refusal.message.contains("BUSYKEY") => Ok(Migration::BusyKey),
-            Err(CallError::Refused(refusal)) if refusal.message.starts_with("IOERR") => {
-                Ok(Migration::Interrupted(refusal.message))
+        let reply = match self.call(&migrate(to, keys, silence, replace)).await {
+            Err(CallError::Refused(refusal)) => Reply::Error(refusal),
+            answered => answered?,
+        };
+        Migration::of(reply)
+    }
+
+    /// Twice in a row, the second time over what the other end got the first time. Clients get no turn in between: what they changed
+    /// there would be overtaken by what the other end has still to take in.
+    pub async fn migrate_twice(
+        &mut self,
+        to: SocketAddr,
+        keys: &[Vec<u8>],
+        silence: Duration,
+        replace: bool,
+    ) -> Result<Migration, CallError> {
+        let [multi, exec] = ["MULTI", "EXEC"].map(|word| vec![word.as_bytes().to_vec()]);
+        let commands = [multi, migrate(to, keys, silence, replace), migrate(to, keys, silence, true), exec];
+        match self.pipeline(&commands).await?.pop() {
+            Some(Reply::Array(tries)) => {
+                let mut tries = tries.into_iter().map(Migration::of);
+                match (tries.next(), tries.next()) {
+                    (Some(Ok(Migration::Done)), _) => Ok(Migration::Done),
+                    (Some(_), Some(second)) => second,
+                    _ => Err(CallError::Unexpected { command: "EXEC" }),
+                }
             }
-            Err(error) => Err(error),
+            // A key has gone meanwhile, and its slot is on its way: none was sent.
+            Some(Reply::Error(refusal)) if ["TRYAGAIN", "ASK "].iter().any(|no| refusal.message.starts_with(no)) => {
+                Ok(Migration::NoKey)
+            }
+            Some(Reply::Error(refusal)) => Err(CallError::Refused(refusal)),
+            _ => Err(CallError::Unexpected { command: "EXEC" }),
         }
     }
 
@@ -136,9 +206,8 @@ impl Connection {
     /// The newest first, those that ended among them.
     pub async fn cluster_slot_migrations(&mut self) -> Result<Vec<SlotMigration>, CallError> {
         let jobs = self.call(&["CLUSTER", "GETSLOTMIGRATIONS"]).await?.into_items();
-        let jobs = jobs.and_then(|jobs| jobs.into_iter().map(SlotMigration::parse).collect::<Option<Vec<_>>>());
-        jobs.map(|jobs| jobs.into_iter().flatten().collect())
-            .ok_or(CallError::Unexpected { command: "CLUSTER GETSLOTMIGRATIONS" })
+        let jobs = jobs.and_then(|jobs| jobs.into_iter().map(SlotMigration::parse).collect());
+        jobs.ok_or(CallError::Unexpected { command: "CLUSTER GETSLOTMIGRATIONS" })
     }
 
     /// Ends all migrations away from this node.
@@ -206,7 +275,7 @@ mod tests {
 
     #[test]
     fn a_migration_is_read_with_all_its_ranges() {
-        let read = |state| SlotMigration::parse(told(state)).flatten().unwrap();
+        let read = |state| SlotMigration::parse(told(state)).unwrap();
         let job = read("snapshotting");
         assert_eq!((job.slots.to_string(), job.target.as_str(), job.message.as_str()), ("0-4,9".into(), "t", "why"));
         assert!(!job.is_over());
@@ -223,6 +292,7 @@ mod tests {
     fn what_a_replica_saw_coming_does_not_hide_the_rest() {
         let pairs = [("name", "a1"), ("operation", "IMPORT"), ("slot_ranges", "0-4"), ("state", "success")];
         let seen = pairs.into_iter().flat_map(|(name, value)| [bulk(name), bulk(value)]).collect();
-        assert_eq!(SlotMigration::parse(Reply::Array(seen)), Some(None));
+        let read = SlotMigration::parse(Reply::Array(seen)).unwrap();
+        assert!(!read.export && read.target.as_str().is_empty(), "{read:?}");
     }
 }

@@ -1,6 +1,6 @@
 //! Forget: nodes that are gone for good leave this node's view.
 
-use super::{Objection, Presence, myself};
+use super::{Objection, Presence, migrate_slots, myself};
 use topology::{ClusterNode, ClusterNodes, NodeId};
 
 /// Those of the nodes that this node still knows.
@@ -15,15 +15,18 @@ pub fn known<'a>(nodes: &'a ClusterNodes, ids: &[NodeId]) -> Result<Vec<&'a Clus
 pub fn check(nodes: &ClusterNodes, node: &ClusterNode, presence: &Presence) -> Result<(), Objection> {
     let myself = myself(nodes)?;
     let owned = if node.id == myself.id {
-        Some("is this node itself")
+        Some("is this node itself".to_owned())
     } else if myself.primary.as_ref() == Some(&node.id) {
-        Some("is the primary of this node")
+        Some("is the primary of this node".to_owned())
     } else if !node.slots.is_empty() {
-        Some("serves slots")
-    } else if myself.moves.iter().any(|open| open.other == node.id) {
-        Some("may have keys of a slot that is half moved between it and this node")
+        Some("serves slots".to_owned())
     } else {
-        None
+        // A replica's notes hold it too: what it forgets, its primary is told to forget.
+        let open = myself.moves.iter().find(|open| open.other == node.id);
+        open.map(|open| {
+            let way_out = migrate_slots::way_out(open.slot, &node.id);
+            format!("may have keys of slot {}, which is half moved between it and this node; {way_out}", open.slot)
+        })
     };
     let objection = owned.map(|reason| format!("{} {reason}", node.id)).or_else(|| presence.objection(node));
     objection.map_or(Ok(()), |reason| Err(Objection::unsafe_because(reason)))

@@ -61,15 +61,49 @@ fn the_target_has_to_be_there_with_a_replica_in_step() {
 
 #[test]
 fn valkey_moves_slots_by_itself_only_where_all_can() {
-    let new = Server { major_version: Some(9), ..Server::default() };
-    assert_eq!(way(&[new.clone(), new.clone()]), Way::Atomic);
+    let new = Server { version: Some((9, 1, 1)), io_threads: 1, ..Server::default() };
+    assert_eq!(way(&[new.clone(), new.clone()], false), Way::Atomic);
+    assert_eq!(way(&[new.clone(), new.clone()], true), Way::KeyByKey, "it was in vain before");
+    let threads = |version| Server { version: Some(version), io_threads: 4, ..new.clone() };
+    for able in [threads((9, 0, 4)), threads((9, 1, 2))] {
+        assert_eq!(way(&[new.clone(), able.clone()], false), Way::Atomic, "{able:?}");
+    }
     for other in [
-        Server { major_version: Some(8), ..new.clone() },
-        Server { major_version: None, ..new.clone() },
+        threads((9, 0, 5)),
+        threads((9, 1, 1)),
+        Server { version: Some((8, 1, 9)), ..new.clone() },
+        Server { version: None, ..new.clone() },
         Server { modules: true, ..new.clone() },
         Server { open_slots: true, ..new.clone() },
     ] {
-        assert_eq!(way(&[new.clone(), other.clone()]), Way::KeyByKey, "{other:?}");
+        assert_eq!(way(&[new.clone(), other.clone()], false), Way::KeyByKey, "{other:?}");
+    }
+}
+
+/// The target knows its new source after a takeover, and the writes that this one has acknowledged.
+#[test]
+fn a_slot_is_given_away_only_while_both_ends_still_say_that_it_goes_from_here_to_there() {
+    const SOURCE: &str = "me :0@0 master - 0 0 1 connected 0-9";
+    let asked_with = |here: &str, there: &str, source: &str| {
+        handing(&nodes(&format!("{here}\n")), &nodes(&format!("{there}\n{source}\n")), &"t".into(), 5)
+    };
+    let asked = |here: &str, there: &str| asked_with(here, there, SOURCE);
+    let here = "me :0@0 myself,master - 0 0 1 connected 0-9 [5->-t]";
+    let there = "t :0@0 myself,master - 0 0 2 connected 10-19 [5-<-me]";
+    assert_eq!(asked(here, there), Ok(Handing::Ready));
+    assert!(asked_with(here, there, "s2 :0@0 master - 0 0 3 connected 0-9").is_err(), "it was taken over here");
+    assert_eq!(asked(here, "t :0@0 myself,master - 0 0 2 connected 5 10-19"), Ok(Handing::Done));
+    for (here, there) in [
+        (here, there.replace("[5-<-me]", "[5-<-s2]")),
+        (here, there.replace(" [5-<-me]", "")),
+        (here, there.replace("master", "slave")),
+        (here, there.replace("t :0", "x :0")),
+        ("me :0@0 myself,slave s2 0 0 1 connected", there.to_owned()),
+        ("me :0@0 myself,master - 0 0 1 connected 6-9 [5->-t]", there.to_owned()),
+        ("me :0@0 myself,master - 0 0 1 connected 0-9", there.to_owned()),
+        ("me :0@0 myself,master - 0 0 1 connected 0-9 [5->-u]", there.to_owned()),
+    ] {
+        assert!(matches!(asked(here, &there), Err(Objection::NotNow(_))), "{here} {there}");
     }
 }
 
@@ -91,18 +125,34 @@ fn big_keys_go_alone_and_get_more_time() {
     assert_eq!(batch(&[10; 500]), KEYS_AT_ONCE);
     assert_eq!(batch(&[BYTES_AT_ONCE / 2, BYTES_AT_ONCE / 2, 1]), 2);
     assert_eq!([batch(&[u64::MAX, 1]), batch(&[1, u64::MAX])], [1, 1]);
-    assert!(silence(1 << 30, 0) > Duration::from_secs(200) && silence(10, 2) == Duration::from_secs(4));
+    let node_timeout = Duration::from_secs(5);
+    let huge = sending(1 << 30, node_timeout);
+    assert!(huge.silence > Duration::from_secs(200) && !huge.twice, "{huge:?}");
+    for node_timeout in [1_000, 5_000, 15_000].map(Duration::from_millis) {
+        let small = sending(BYTES_AT_ONCE, node_timeout);
+        assert!(small.twice && small.silence * 2 <= node_timeout / 2, "{small:?}");
+    }
+}
+
+#[test]
+fn a_batch_is_small_where_keys_are_big_and_where_it_took_long() {
+    assert_eq!([keys_at_once(0, 0), keys_at_once(100_000, 1_000)], [BATCH_KEYS; 2]);
+    assert_eq!([keys_at_once(1 << 30, 1 << 10), keys_at_once(1 << 40, 2)], [8, 1]);
+    let took = |taken, milliseconds| next_batch(128, taken, Duration::from_millis(milliseconds));
+    assert_eq!([took(128, 250), took(3, 250), took(128, 251), took(1, 900)], [128, 128, 64, 1]);
 }
 
 #[test]
 fn an_open_slot_is_turned_back_only_from_a_node_that_has_none_of_its_keys() {
     let there = |view: &str, keys| Some(OtherEnd { view: nodes(view), keys });
-    let asked = |there: Option<OtherEnd>| close(&nodes(NODES), 5, &"t".into(), there.as_ref());
+    let asked = |there: Option<OtherEnd>| close(&nodes(NODES), 5, &"t".into(), there.as_ref(), true);
     let primary = "t :0@0 myself,master - 0 0 2 connected\n";
     let replica = "t :0@0 myself,slave x 0 0 2 connected\n";
     assert_eq!(asked(there(primary, 7)), Ok(Closing::Finish));
     assert_eq!(asked(there(replica, 0)), Ok(Closing::TurnBack));
     for there in [None, there(replica, 1), there("x :0@0 myself,master - 0 0 2 connected\n", 0)] {
-        assert!(matches!(asked(there), Err(Objection::NotNow(_))));
+        assert!(matches!(asked(there), Err(Objection::NotNow(why)) if why.contains("CLUSTER SETSLOT 5 STABLE")));
     }
+    let unasked = |keys| close(&nodes(NODES), 5, &"t".into(), there(primary, keys).as_ref(), false);
+    assert_eq!((unasked(0), unasked(1)), (Ok(Closing::TurnBack), Ok(Closing::Finish)));
 }

@@ -19,6 +19,10 @@ use valkey::{Address, CallError, Connection};
 const RESERVE: Duration = Duration::from_millis(100);
 /// While a command goes on, its node is told and asked nothing else. What comes in portions makes them no longer than this.
 const PORTION: Duration = Duration::from_secs(2);
+/// So long after a portion others are still waited for: replicas, and the other end of a migration.
+const FOR_OTHERS: Duration = Duration::from_secs(5);
+/// For others, when what was long took longer than all that.
+const AT_LEAST: Duration = Duration::from_millis(2_500);
 const ONE_CONNECTION: Duration = Duration::from_secs(2);
 const POLL: Duration = Duration::from_millis(15);
 
@@ -81,6 +85,17 @@ impl<'a> Execution<'a> {
 
     pub fn left(&self) -> Duration {
         self.until.saturating_duration_since(Instant::now())
+    }
+
+    /// For what others have to do. The next command goes on with what they did not.
+    pub fn patience(&self) -> Duration {
+        let others = (self.no_more_after + FOR_OTHERS).saturating_duration_since(Instant::now());
+        others.max(AT_LEAST).min(self.left())
+    }
+
+    /// Others are not waited for once more.
+    pub fn others_are_late(&self) -> bool {
+        Instant::now() + AT_LEAST > self.no_more_after + FOR_OTHERS
     }
 
     /// Whether something long may still be begun.

@@ -25,6 +25,7 @@ use link::{
     contract::{FullView, answer::Outcome, command::Action},
 };
 use std::path::PathBuf;
+use tokio::sync::OwnedMutexGuard;
 
 pub struct Context {
     /// Valkey's Unix socket.
@@ -60,8 +61,25 @@ async fn carry_out(execution: &mut Execution<'_>, action: &Action, view: &mut Op
         Action::ReloadCertificates(_) => {
             Err(Stop::unknown("certificates of Valkey's ports are not reloaded by command yet"))
         }
-        Action::MigrateSlots(ordered) => migrate_slots::run(execution, ordered).await,
+        Action::MigrateSlots(ordered) => {
+            let _turn = turn(execution).await?;
+            migrate_slots::run(execution, ordered).await
+        }
         Action::CancelMigration(_) => migrate_slots::cancel(execution).await,
-        Action::Leave(_) => leave::run(execution).await,
+        Action::Leave(_) => {
+            let _turn = turn(execution).await?;
+            leave::run(execution).await
+        }
+    }
+}
+
+/// One at a time, and none while this node hands over.
+async fn turn(execution: &Execution<'_>) -> Result<OwnedMutexGuard<()>, Stop> {
+    let moves = &execution.context.shared.slot_moves;
+    let turn = moves.turn(execution.left() / 2).await;
+    let turn = turn.ok_or_else(|| Stop::Late("another command that moves slots goes on here".into()))?;
+    match moves.are_to_end() {
+        true => Err(Stop::Failed("this node hands over: no slots are moved meanwhile".into())),
+        false => Ok(turn),
     }
 }

@@ -10,7 +10,7 @@ use valkey::{CallError, ClusterInfo, Connection, Info};
 const SECTIONS: [&str; 6] = ["server", "replication", "memory", "keyspace", "cluster", "module_list"];
 
 /// Valkey 9.1 lists its own Lua among the modules.
-const SCRIPTING: &str = "lua";
+pub const SCRIPTING: &str = "lua";
 
 /// Cluster facts are `None` on a server that is not in cluster mode.
 #[derive(Clone, Debug)]

@@ -7,12 +7,13 @@ use super::{
 use sidecar_rules::commands::migrate_slots::Portion;
 use std::time::Duration;
 use tokio::time::sleep;
-use topology::SlotSet;
+use topology::{NodeId, SlotSet};
 use valkey::{Address, CallError, Connection, SlotMigration};
 
 const POLL: Duration = Duration::from_millis(15);
 /// Kept back for cancelling.
 const CANCELLING: Duration = Duration::from_millis(300);
+const IN_VAIN: usize = 2;
 /// What Valkey says when it does not know whether the target took over before the clients were let go.
 const DOUBT: &str = "lost writes";
 
@@ -34,7 +35,7 @@ pub async fn migrate(execution: &mut Execution<'_>, target: &OtherEnd, taken: &P
 /// Waits for the job that is under way, whoever began it; `None` when there is none.
 pub async fn finish_running(execution: &mut Execution<'_>) -> Result<Option<SlotMigration>, Stop> {
     let jobs = execution.connect().await?.cluster_slot_migrations().await?;
-    let Some(running) = jobs.into_iter().find(|job| !job.is_over()) else { return Ok(None) };
+    let Some(running) = jobs.into_iter().find(|job| job.export && !job.is_over()) else { return Ok(None) };
     let job = follow(execution, |job| job.name == running.name).await?;
     match job.message.contains(DOUBT) {
         true => Err(failure(&job)),
@@ -45,15 +46,27 @@ pub async fn finish_running(execution: &mut Execution<'_>) -> Result<Option<Slot
 /// True when there was one to cancel.
 pub async fn cancel(connection: &mut Connection) -> Result<bool, CallError> {
     let jobs = connection.cluster_slot_migrations().await?;
-    let running = jobs.iter().any(|job| !job.is_over());
+    let running = jobs.iter().any(|job| job.export && !job.is_over());
     if running {
         connection.cluster_cancel_slot_migrations().await?;
     }
     Ok(running)
 }
 
+/// The last ones to this target failed, and not because of something that has passed.
+pub async fn in_vain(execution: &Execution<'_>, target: &NodeId) -> Result<bool, Stop> {
+    let jobs = execution.connect().await?.cluster_slot_migrations().await?;
+    Ok(failed_twice(&jobs, target))
+}
+
+/// `jobs`: the newest first.
+fn failed_twice(jobs: &[SlotMigration], target: &NodeId) -> bool {
+    let last = jobs.iter().filter(|job| job.export && job.target == *target).take(IN_VAIN);
+    last.filter(|job| job.state == "failed" && !job.message.contains(DOUBT)).count() == IN_VAIN
+}
+
 async fn follow(execution: &Execution<'_>, is_it: impl Fn(&SlotMigration) -> bool) -> Result<SlotMigration, Stop> {
-    while execution.left() > CANCELLING {
+    while execution.left() > CANCELLING && !execution.context.shared.slot_moves.are_to_end() {
         let jobs = execution.connect().await?.cluster_slot_migrations().await?;
         let Some(job) = jobs.into_iter().find(&is_it) else {
             return Err(Stop::Failed("Valkey does not list the migration any more".into()));
@@ -103,7 +116,22 @@ mod tests {
         let message = "Unable to unpause; migration may have succeeded with lost writes".to_owned();
         let (name, state) = ("n".to_owned(), "failed".to_owned());
         let slots = "1-3".parse().unwrap();
-        let failed = failure(&SlotMigration { name, slots, target: "t".into(), state, message });
+        let failed = failure(&SlotMigration { name, export: true, slots, target: "t".into(), state, message });
         assert!(failed.to_string().starts_with("WRITES MAY BE LOST: the migration of 3 slots (1-3) to t"), "{failed}");
+    }
+
+    #[test]
+    fn what_failed_twice_in_a_row_is_not_tried_again() {
+        let job = |target: &str, state: &str, message: &str| {
+            let (name, slots, state, message) = ("n".into(), "1".parse().unwrap(), state.into(), message.into());
+            SlotMigration { name, export: true, slots, target: target.into(), state, message }
+        };
+        let [failed, done, elsewhere] = [job("t", "failed", ""), job("t", "success", ""), job("u", "failed", "")];
+        let asked = |jobs: &[&SlotMigration]| {
+            failed_twice(&jobs.iter().map(|job| (*job).clone()).collect::<Vec<_>>(), &"t".into())
+        };
+        assert!(asked(&[&failed, &elsewhere, &failed, &done]));
+        assert!(!asked(&[&failed, &done, &failed]) && !asked(&[&failed, &elsewhere]) && !asked(&[]));
+        assert!(!asked(&[&failed, &job("t", "failed", DOUBT)]) && !asked(&[&failed, &job("t", "cancelled", "")]));
     }
 }

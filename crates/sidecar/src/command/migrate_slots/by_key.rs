@@ -1,56 +1,58 @@
-//! Slot after slot, key after key: for Valkey 8.1, mixed versions and modules. A slot in between stands open on both ends; who wants
+//! Key by key, batch after batch: where Valkey does not move slots by itself. A slot in between stands open on both ends; who wants
 //! a key that is gone from here is sent on by ASK.
 
 use super::{
     super::execution::{Execution, Stop},
-    key_move::KeyMove,
+    batch::Ends,
     other_end::OtherEnd,
 };
-use futures::future::join_all;
-use link::contract::SlotsMoved;
-use parking_lot::Mutex;
-use sidecar_rules::commands::myself;
-use std::collections::VecDeque;
-use topology::{NodeId, SlotSet};
+use crate::line::server_state::ServerState;
+use sidecar_rules::commands::migrate_slots::{SLOTS_AT_ONCE, keys_at_once, next_batch, portion};
+use tokio::time::Instant;
 
-/// So many slots are on their way at the same time: while one waits for the replicas of an end, others go on.
-const AT_ONCE: usize = 4;
-
-/// After a portion no slot is begun, so that a command ends between two slots.
-pub async fn migrate(execution: &mut Execution<'_>, target: &OtherEnd, slots: &SlotSet) -> Result<(), Stop> {
-    let me = myself(&execution.nodes().await?)?.id.clone();
-    let waiting = Mutex::new(slots.iter().collect());
-    let ends = join_all((0..AT_ONCE).map(|_| one_by_one(execution, target, &me, &waiting))).await;
-    let (slots, keys) = ends.iter().fold((0, 0), |sum, (moved, _)| (sum.0 + moved.slots, sum.1 + moved.keys));
+/// `counts`: the slots in order, each with its number of keys. After a portion no batch is begun, so that a command ends between two.
+pub async fn migrate(
+    execution: &mut Execution<'_>,
+    target: &OtherEnd,
+    server: &ServerState,
+    counts: &[(u16, u64)],
+) -> Result<(), Stop> {
+    let (mut slots, mut keys) = (0, 0);
+    let end = batches(execution, target, server, counts, |moved, sent| {
+        slots += moved;
+        keys += sent;
+    });
+    let end = end.await;
     if slots > 0 {
         execution.moved(slots, keys);
     }
     execution.did(format!("moved {slots} slots with {keys} keys to {}, key by key", target.id));
-    ends.into_iter().try_for_each(|(_, end)| end)
+    end
 }
 
-/// Until none waits or the time is over. After a failure no other one is begun either.
-async fn one_by_one(
+async fn batches(
     execution: &Execution<'_>,
     target: &OtherEnd,
-    me: &NodeId,
-    waiting: &Mutex<VecDeque<u16>>,
-) -> (SlotsMoved, Result<(), Stop>) {
-    let mut moved = SlotsMoved::default();
-    let end = async {
-        let mut keys = KeyMove::open(execution, target).await?;
-        while let Some(slot) = next(waiting) {
-            moved = SlotsMoved { slots: moved.slots + 1, keys: moved.keys + keys.move_slot(me, slot).await? };
-            if !execution.has_time_for_more() {
-                break;
-            }
+    server: &ServerState,
+    counts: &[(u16, u64)],
+    mut moved: impl FnMut(u32, u64),
+) -> Result<(), Stop> {
+    let mut ends = Ends::open(execution, target, server, counts.len()).await?;
+    let keys = keys_at_once(server.info.number("used_memory_dataset").unwrap_or_default(), server.info.keys());
+    let (mut waiting, mut at_once) = (counts, SLOTS_AT_ONCE);
+    while !waiting.is_empty() {
+        let taken = portion(waiting.get(..at_once).unwrap_or(waiting), keys).slots.iter().count();
+        let (now, later) = waiting.split_at(taken.min(waiting.len()));
+        let (now, began): (Vec<u16>, _) = (now.iter().map(|(slot, _)| *slot).collect(), Instant::now());
+        let done = ends.move_slots(&now).await;
+        moved(u32::try_from(done.slots.len()).unwrap_or(u32::MAX), done.keys);
+        if let Some(problem) = done.problem {
+            return Err(problem);
         }
-        Ok(())
-    };
-    let end = end.await.inspect_err(|_| waiting.lock().clear());
-    (moved, end)
-}
-
-fn next(waiting: &Mutex<VecDeque<u16>>) -> Option<u16> {
-    waiting.lock().pop_front()
+        (waiting, at_once) = (later, next_batch(at_once, now.len(), began.elapsed()));
+        if !execution.has_time_for_more() || execution.context.shared.slot_moves.are_to_end() {
+            break;
+        }
+    }
+    Ok(())
 }

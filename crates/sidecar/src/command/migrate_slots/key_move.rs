@@ -1,174 +1,220 @@
-//! One slot after the other to one target, over the same two connections; its keys in pieces that hold neither server up for long.
+//! The keys of open slots, in pieces that hold neither server up for long; one MIGRATE at a time, for this server serves nobody meanwhile.
 //!
 //! An interrupted MIGRATE leaves keys on both ends: the target took them, and this end keeps them because it did not hear so. Then
 //! this end's copies are right. It owns the slot, and for a key that it has it serves clients itself; it sends them on to the target
-//! only for keys that it lacks. So the other copies are as old as the MIGRATE, and REPLACE writes over them. That is only known of keys
-//! that were not there before that MIGRATE, and as long as this process of Valkey lives (its connection proves it): one that was
-//! started again, or promoted, may have brought back keys that had gone already, and then the newer copy may be the other one. Of
-//! those only equal copies are written over.
+//! only for keys that it lacks. So the other copies are as old as the MIGRATE, and REPLACE writes over them. That is only known where the
+//! target had no key of the slot before, and as long as this process of Valkey was the primary: one that was started again, or promoted,
+//! may have brought back keys that had gone already, and then the newer copy may be the other one. Of those only equal copies are
+//! written over.
 
 use super::{
     super::execution::{Execution, Stop},
     other_end::OtherEnd,
 };
-use sidecar_rules::commands::migrate_slots::{batch, silence};
+use sidecar_rules::commands::migrate_slots::{batch, sending};
 use std::time::Duration;
-use tokio::time::sleep;
-use topology::NodeId;
-use valkey::{CallError, Connection, Migration, SlotOwner};
+use valkey::{CallError, Connection, Migration};
 
 const LISTED_AT_ONCE: usize = 256;
-/// While the target hangs, so do this server and its clients.
-const ATTEMPTS: u32 = 2;
-/// Then this server's clients get a turn.
-const BREATH: Duration = Duration::from_millis(250);
 /// Kept for what comes after the last key.
 const AFTERWARDS: Duration = Duration::from_millis(200);
-const BETWEEN_TRIES: Duration = Duration::from_millis(100);
+const NODE_TIMEOUT: &str = "cluster-node-timeout";
+const DEFAULT_NODE_TIMEOUT: u64 = 15_000;
 
 pub struct KeyMove<'a> {
     execution: &'a Execution<'a>,
     target: &'a OtherEnd,
+    history: String,
+    node_timeout: Duration,
     here: Connection,
     there: Connection,
 }
 
+#[derive(Default)]
+pub struct Emptied {
+    /// This end was seen without a key of them.
+    pub slots: Vec<u16>,
+    pub keys: u64,
+    /// Why not all.
+    pub problem: Option<Stop>,
+}
+
+/// What ends the move of one slot, or of all.
+enum Trouble {
+    Slot(Stop),
+    All(Stop),
+}
+
+impl From<CallError> for Trouble {
+    fn from(error: CallError) -> Self {
+        Self::All(error.into())
+    }
+}
+
+type Keys = Vec<(Vec<u8>, u64)>;
+
 impl<'a> KeyMove<'a> {
-    pub async fn open(execution: &'a Execution<'a>, target: &'a OtherEnd) -> Result<Self, Stop> {
-        let (here, there) = (execution.connect_until_the_end().await?, target.connect(execution).await?);
-        Ok(Self { execution, target, here, there })
+    pub async fn open(execution: &'a Execution<'a>, target: &'a OtherEnd, history: String) -> Result<Self, Stop> {
+        let (mut here, there) = tokio::try_join!(execution.connect_until_the_end(), target.connect(execution))?;
+        let configured = here.config_get(&[NODE_TIMEOUT]).await?;
+        let configured = configured.get(NODE_TIMEOUT).and_then(|value| value.parse().ok());
+        let node_timeout = Duration::from_millis(configured.unwrap_or(DEFAULT_NODE_TIMEOUT));
+        Ok(Self { execution, target, history, node_timeout, here, there })
     }
 
-    /// Opens a slot of this node, `me`, and gives it to the target; how many keys that was.
-    pub async fn move_slot(&mut self, me: &NodeId, slot: u16) -> Result<u64, Stop> {
-        let empty_there = self.there.cluster_count_keys(&[slot]).await? == [0];
-        set_slot(self.execution, &mut self.there, slot, SlotOwner::Importing(me)).await?;
-        let opened = set_slot(self.execution, &mut self.here, slot, SlotOwner::Migrating(&self.target.id)).await;
-        if opened.is_err() {
-            // No key has gone yet.
-            let _ = self.there.cluster_set_slot(slot, SlotOwner::Stable).await;
-        }
-        opened?;
-        self.finish_slot(slot, empty_there).await
+    pub async fn count_there(&mut self, slots: &[u16]) -> Result<Vec<u64>, Stop> {
+        Ok(self.other().cluster_count_keys(slots).await?)
     }
 
-    /// The rest of an open slot; how many keys that was. `only_ours`: whatever the target has of it came from this very process.
-    pub async fn finish_slot(&mut self, slot: u16, only_ours: bool) -> Result<u64, Stop> {
-        let moved = self.empty(slot, only_ours).await?;
-        // The new owner first: the other way round the slot would have none for a moment.
-        set_slot(self.execution, &mut self.there, slot, SlotOwner::Node(&self.target.id)).await?;
-        set_slot(self.execution, &mut self.here, slot, SlotOwner::Node(&self.target.id)).await?;
-        Ok(moved)
+    fn other(&mut self) -> &mut Connection {
+        self.there.renew(self.execution.patience());
+        &mut self.there
     }
 
-    /// Until this end has no key of the slot.
-    async fn empty(&mut self, slot: u16, only_ours: bool) -> Result<u64, Stop> {
-        let mut moved = 0;
-        loop {
-            let keys = self.here.cluster_keys_in_slot(slot, LISTED_AT_ONCE).await?;
-            if keys.is_empty() {
-                return Ok(moved);
-            }
-            let sizes = self.here.memory_usage(&keys).await?;
-            let (mut keys, mut sizes) = (keys.as_slice(), sizes.as_slice());
-            while !keys.is_empty() {
-                let (now, later) = keys.split_at(batch(sizes).min(keys.len()));
-                let (now_sizes, later_sizes) = sizes.split_at(now.len().min(sizes.len()));
-                self.send(slot, now, now_sizes.iter().sum(), only_ours).await?;
-                moved += now.len() as u64;
-                (keys, sizes) = (later, later_sizes);
-            }
-        }
-    }
-
-    async fn send(&mut self, slot: u16, keys: &[Vec<u8>], bytes: u64, only_ours: bool) -> Result<(), Stop> {
-        let twice = if only_ours { Vec::new() } else { self.there_already(keys).await? };
-        let (twice, once): (Vec<_>, Vec<_>) = keys.iter().cloned().partition(|key| twice.contains(key));
-        for key in twice {
-            self.send_equal(slot, key, bytes).await?;
-        }
-        match once.is_empty() {
-            true => Ok(()),
-            false => self.send_new(slot, &once, bytes).await,
-        }
-    }
-
-    async fn there_already(&mut self, keys: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, Stop> {
-        let there = self.there.exist(keys).await?;
-        Ok(keys.iter().zip(there).filter(|(_, there)| *there).map(|(key, _)| key.clone()).collect())
-    }
-
-    /// Keys that the target did not have before.
-    async fn send_new(&mut self, slot: u16, keys: &[Vec<u8>], bytes: u64) -> Result<(), Stop> {
-        let mut last = String::new();
-        for attempt in 0..ATTEMPTS {
-            if attempt > 0 {
-                sleep(BREATH).await;
-            }
-            match self.migrate(slot, keys, silence(bytes, attempt), attempt > 0).await? {
-                Migration::Done | Migration::NoKey => return Ok(()),
-                Migration::Interrupted(why) => last = why,
-                Migration::BusyKey => {
-                    return Err(Stop::Failed(format!(
-                        "slot {slot} stays open: {} got keys of it meanwhile",
-                        self.target.id
-                    )));
+    /// Until this end has no key of the open slots. What stops one of them, such as a key with two values, does not stop the others.
+    pub async fn empty(&mut self, slots: &[u16]) -> Emptied {
+        let (mut emptied, mut left) = (Emptied::default(), slots.to_vec());
+        while !left.is_empty() {
+            let listed = match self.listed(&left).await {
+                Ok(listed) => listed,
+                Err(error) => {
+                    emptied.problem = emptied.problem.or(Some(error));
+                    break;
+                }
+            };
+            left.clear();
+            for (slot, keys) in listed {
+                match self.send_all(slot, keys).await {
+                    Ok(None) => emptied.slots.push(slot),
+                    Ok(Some(sent)) => {
+                        emptied.keys += sent;
+                        left.push(slot);
+                    }
+                    Err(Trouble::Slot(problem)) => emptied.problem = emptied.problem.or(Some(problem)),
+                    // The other end hangs: each further MIGRATE would hold this server's clients up for nothing.
+                    Err(Trouble::All(problem)) => {
+                        emptied.problem = Some(problem);
+                        return emptied;
+                    }
                 }
             }
         }
-        Err(Stop::Failed(format!("slot {slot} stays open: its keys did not get to {}: {last}", self.target.id)))
+        emptied
     }
 
-    async fn send_equal(&mut self, slot: u16, key: Vec<u8>, bytes: u64) -> Result<(), Stop> {
-        let (here, there) = (self.here.dump(&key, false).await?, self.there.dump(&key, true).await?);
+    /// Some keys of each slot, with their sizes; 0 of one that has gone meanwhile.
+    async fn listed(&mut self, slots: &[u16]) -> Result<Vec<(u16, Keys)>, Stop> {
+        let lists = self.here.cluster_keys_in_slots(slots, LISTED_AT_ONCE).await?;
+        let mut sizes = self.here.memory_usage(&lists.concat()).await?.into_iter();
+        let with_sizes = |keys: Vec<Vec<u8>>| keys.into_iter().zip(sizes.by_ref()).collect();
+        Ok(slots.iter().copied().zip(lists.into_iter().map(with_sizes)).collect())
+    }
+
+    /// How many keys that were; `None` when there was none to send.
+    async fn send_all(&mut self, slot: u16, listed: Keys) -> Result<Option<u64>, Trouble> {
+        self.see_to_unanswered(slot).await?;
+        if listed.is_empty() {
+            return Ok(None);
+        }
+        let (keys, sizes): (Vec<_>, Vec<_>) = listed.into_iter().filter(|(_, size)| *size > 0).unzip();
+        let (mut keys, mut sizes, mut sent) = (keys.as_slice(), sizes.as_slice(), 0);
+        while !keys.is_empty() {
+            let (now, later) = keys.split_at(batch(sizes).min(keys.len()));
+            let (now_sizes, later_sizes) = sizes.split_at(now.len().min(sizes.len()));
+            self.send(slot, now, now_sizes.iter().sum()).await?;
+            sent += now.len() as u64;
+            (keys, sizes) = (later, later_sizes);
+        }
+        Ok(Some(sent))
+    }
+
+    /// A key that a client deleted here after its MIGRATE was given up may have come to life on the other end.
+    async fn see_to_unanswered(&mut self, slot: u16) -> Result<(), Trouble> {
+        let moves = &self.execution.context.shared.slot_moves;
+        let opened = moves.opened(slot, &self.target.id, &self.history);
+        let keys: Vec<_> = opened.map(|opened| opened.unanswered).unwrap_or_default().into_iter().collect();
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let (here, there) = (self.here.memory_usage(&keys).await?, self.other().exist(&keys).await?);
+        let mut only_there = keys.iter().zip(here.iter().zip(there)).filter(|(_, (here, there))| **here == 0 && *there);
+        match only_there.next() {
+            None => {
+                moves.answered(slot);
+                Ok(())
+            }
+            Some((key, _)) => Err(Trouble::Slot(Stop::Failed(format!(
+                "slot {slot} stays open: key {} went away here while it was on its way to {}, which has it now: if it was deleted, delete \
+                 it there after ASKING; if a client made it anew there, give that node the slot with CLUSTER SETSLOT {slot} NODE, there \
+                 and then here, when no other key of it is here",
+                key.escape_ascii(),
+                self.target.id
+            )))),
+        }
+    }
+
+    async fn send(&mut self, slot: u16, keys: &[Vec<u8>], bytes: u64) -> Result<(), Trouble> {
+        let opened = self.execution.context.shared.slot_moves.opened(slot, &self.target.id, &self.history);
+        let only_ours = opened.is_some_and(|opened| opened.empty_there);
+        let twice = if only_ours { Vec::new() } else { self.there_already(keys).await? };
+        if twice.is_empty() {
+            return self.migrate(slot, keys, bytes, false).await;
+        }
+        let (twice, once): (Vec<_>, Vec<_>) = keys.iter().cloned().partition(|key| twice.contains(key));
+        for key in twice {
+            self.check_equal(slot, &key).await?;
+            self.migrate(slot, &[key], bytes, true).await?;
+        }
+        match once.is_empty() {
+            true => Ok(()),
+            false => self.migrate(slot, &once, bytes, false).await,
+        }
+    }
+
+    async fn there_already(&mut self, keys: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, CallError> {
+        let there = self.other().exist(keys).await?;
+        Ok(keys.iter().zip(there).filter(|(_, there)| *there).map(|(key, _)| key.clone()).collect())
+    }
+
+    async fn check_equal(&mut self, slot: u16, key: &[u8]) -> Result<(), Trouble> {
+        let (here, there) = (self.here.dump(key, false).await?, self.other().dump(key, true).await?);
         if here.is_some() && there.is_some() && here != there {
-            return Err(Stop::Failed(format!(
+            return Err(Trouble::Slot(Stop::Failed(format!(
                 "slot {slot} stays open: key {} is on both ends with different values: compare them with DUMP here and, after \
                  ASKING, on {}, and delete the older one",
                 key.escape_ascii(),
                 self.target.id
-            )));
+            ))));
         }
-        match self.migrate(slot, &[key], silence(bytes, 1), true).await? {
-            Migration::Interrupted(why) => Err(Stop::Failed(format!("slot {slot} stays open: {why}"))),
-            _ => Ok(()),
-        }
+        Ok(())
     }
 
-    async fn migrate(
-        &mut self,
-        slot: u16,
-        keys: &[Vec<u8>],
-        silence: Duration,
-        replace: bool,
-    ) -> Result<Migration, Stop> {
+    /// `replace`: the target may have them, and from here.
+    async fn migrate(&mut self, slot: u16, keys: &[Vec<u8>], bytes: u64, replace: bool) -> Result<(), Trouble> {
         let left = self.execution.left();
         if left <= AFTERWARDS {
-            return Err(Stop::Late(format!(
-                "slot {slot} is half moved to {}: the next command finishes it",
-                self.target.id
-            )));
+            let late = format!("slot {slot} is half moved to {}: the next command finishes it", self.target.id);
+            return Err(Trouble::All(Stop::Late(late)));
         }
-        Ok(self.here.migrate(self.target.address, keys, silence.min(left), replace).await?)
-    }
-}
-
-/// Valkey has its replicas confirm this first and gives them two seconds.
-pub async fn set_slot(
-    execution: &Execution<'_>,
-    connection: &mut Connection,
-    slot: u16,
-    owner: SlotOwner<'_>,
-) -> Result<(), Stop> {
-    loop {
-        match connection.cluster_set_slot(slot, owner).await {
-            Err(CallError::Refused(refusal)) if refusal.message.starts_with("NOREPLICAS") => {
-                if execution.left() <= BETWEEN_TRIES {
-                    return Err(Stop::Late(format!("slot {slot}: {refusal}")));
-                }
-                sleep(BETWEEN_TRIES).await;
+        let sending = sending(bytes, self.node_timeout);
+        let (to, silence) = (self.target.address, sending.silence.min(left));
+        let opened = self.execution.context.shared.slot_moves.opened(slot, &self.target.id, &self.history);
+        let replace = replace || opened.is_some_and(|opened| opened.empty_there && !sending.twice);
+        let sent = match sending.twice {
+            true => self.here.migrate_twice(to, keys, silence, replace).await?,
+            false => self.here.migrate(to, keys, silence, replace).await?,
+        };
+        match sent {
+            Migration::Done | Migration::NoKey => Ok(()),
+            Migration::Interrupted(why) => {
+                self.execution.context.shared.slot_moves.unanswered(slot, keys);
+                let why = format!("slot {slot} stays open: its keys did not get to {}: {why}", self.target.id);
+                Err(Trouble::All(Stop::Failed(why)))
             }
-            answered => return Ok(answered?),
+            Migration::BusyKey => {
+                let why = format!("slot {slot} stays open: {} got keys of it meanwhile", self.target.id);
+                Err(Trouble::Slot(Stop::Failed(why)))
+            }
         }
     }
 }

@@ -1,31 +1,71 @@
-//! Slots that an earlier try left open between this node and another: they are finished, or turned back.
+//! Slots that an earlier try left open between this node and another: they are finished, or turned back. One that can be neither does
+//! not hold up the others.
 
 use super::{
     super::execution::{Execution, Stop},
-    key_move::{KeyMove, set_slot},
+    batch::Ends,
     other_end::OtherEnd,
+    prepare,
 };
+use crate::line::server_state::ServerState;
 use sidecar_rules::commands::{
     migrate_slots::{self as rules, Closing},
     myself,
 };
-use topology::{ClusterNodes, NodeId, SlotMove};
-use valkey::SlotOwner;
+use std::collections::BTreeMap;
+use topology::{ClusterNodes, NodeId, SlotRange, SlotSet};
+
+/// What came of it.
+#[derive(Default)]
+pub struct Closed {
+    pub changed: bool,
+    /// These are still open.
+    pub stuck: SlotSet,
+    /// Why, of the first.
+    pub problem: Option<Stop>,
+}
+
+/// What is to come about in any case.
+pub struct Order<'a> {
+    pub target: &'a NodeId,
+    pub slots: &'a SlotSet,
+    pub replicas: u32,
+}
+
+impl Closed {
+    fn stuck(&mut self, slots: &[u16], problem: Stop) {
+        self.stuck = self.stuck.union(&set(slots));
+        self.problem.get_or_insert(problem);
+    }
+}
+
+fn set(slots: &[u16]) -> SlotSet {
+    SlotSet::of(slots.iter().map(|slot| SlotRange::new(*slot, *slot))).unwrap_or_default()
+}
 
 /// Those that leave this node, and those that the target still expects from it.
-pub async fn close_all(execution: &mut Execution<'_>, target: &NodeId) -> Result<(), Stop> {
-    let nodes = execution.nodes().await?;
-    let me = myself(&nodes)?;
-    let mut open: Vec<SlotMove> = me.moves.iter().filter(|open| !open.importing).cloned().collect();
-    for expected in expected_by(execution, &nodes, target, &me.id).await {
-        if me.owns(expected) && !open.iter().any(|open| open.slot == expected) {
-            open.push(SlotMove { slot: expected, other: target.clone(), importing: false });
+pub async fn close_all(
+    execution: &mut Execution<'_>,
+    server: &ServerState,
+    nodes: &ClusterNodes,
+    order: &Order<'_>,
+) -> Result<Closed, Stop> {
+    let me = myself(nodes)?;
+    let mut open: BTreeMap<NodeId, Vec<(u16, bool)>> = BTreeMap::new();
+    for leaving in me.moves.iter().filter(|open| !open.importing) {
+        open.entry(leaving.other.clone()).or_default().push((leaving.slot, true));
+    }
+    for expected in expected_by(execution, nodes, order.target, &me.id).await {
+        if me.owns(expected) && !me.moves.iter().any(|open| !open.importing && open.slot == expected) {
+            let asked_for = order.slots.contains(expected);
+            open.entry(order.target.clone()).or_default().push((expected, asked_for));
         }
     }
-    for open in open {
-        close(execution, &nodes, &open).await?;
+    let mut closed = Closed::default();
+    for (other, slots) in open {
+        close(execution, server, nodes, (&other, &slots, order.replicas), &mut closed).await;
     }
-    Ok(())
+    Ok(closed)
 }
 
 /// One that gives no answer is asked again when slots are to go there.
@@ -36,40 +76,69 @@ async fn expected_by(execution: &Execution<'_>, nodes: &ClusterNodes, target: &N
     moves.into_iter().filter(|open| open.importing && open.other == *me).map(|open| open.slot).collect()
 }
 
-async fn close(execution: &mut Execution<'_>, nodes: &ClusterNodes, open: &SlotMove) -> Result<(), Stop> {
-    let SlotMove { slot, other, .. } = open;
-    let there = ask(execution, nodes, open).await;
-    match rules::close(nodes, *slot, other, there.as_ref())? {
-        Closing::Finish => finish(execution, nodes, open).await,
-        Closing::TurnBack => {
-            let mut here = execution.connect_until_the_end().await?;
-            set_slot(execution, &mut here, *slot, SlotOwner::Stable).await?;
-            execution.did(format!("turned slot {slot} back, which was on its way to {other}"));
-            Ok(())
+/// All between this node and one other.
+async fn close(
+    execution: &mut Execution<'_>,
+    server: &ServerState,
+    nodes: &ClusterNodes,
+    (other, slots, replicas): (&NodeId, &[(u16, bool)], u32),
+    closed: &mut Closed,
+) {
+    let there = ask(execution, nodes, other, slots).await;
+    let (mut finish, mut back) = (Vec::new(), Vec::new());
+    for (index, (slot, asked_for)) in slots.iter().enumerate() {
+        let there = there
+            .as_ref()
+            .and_then(|(view, keys)| Some(rules::OtherEnd { view: view.clone(), keys: keys.get(index).copied()? }));
+        match rules::close(nodes, *slot, other, there.as_ref(), *asked_for) {
+            Ok(Closing::Finish) => finish.push(*slot),
+            Ok(Closing::TurnBack) => back.push(*slot),
+            Err(objection) => closed.stuck(&[*slot], objection.into()),
+        }
+    }
+    for (slots, closing) in [(back, Closing::TurnBack), (finish, Closing::Finish)] {
+        if !slots.is_empty() {
+            let came = carry_out(execution, server, nodes, (other, &slots, replicas), closing).await;
+            closed.changed = true;
+            if let Err(problem) = came {
+                closed.stuck(&slots, problem);
+            }
         }
     }
 }
 
-async fn ask(execution: &Execution<'_>, nodes: &ClusterNodes, open: &SlotMove) -> Option<rules::OtherEnd> {
-    let mut connection = OtherEnd::find(nodes, &open.other).ok()?.connect(execution).await.ok()?;
-    let view = connection.cluster_nodes().await.ok()?;
-    let keys = connection.cluster_count_keys(&[open.slot]).await.ok()?.first().copied()?;
-    Some(rules::OtherEnd { view, keys })
+async fn carry_out(
+    execution: &mut Execution<'_>,
+    server: &ServerState,
+    nodes: &ClusterNodes,
+    (other, slots, replicas): (&NodeId, &[u16], u32),
+    closing: Closing,
+) -> Result<(), Stop> {
+    let other = OtherEnd::find(nodes, other)?;
+    if closing == Closing::TurnBack {
+        let problem = Ends::open(execution, &other, server, slots.len()).await?.turn_back(slots).await;
+        execution.did(format!("turned slots {} back, which were on their way to {}", set(slots), other.id));
+        return problem.map_or(Ok(()), Err);
+    }
+    prepare(execution, server, &other, replicas, true).await?;
+    let mut ends = Ends::open(execution, &other, server, slots.len()).await?;
+    let (opened, problem) = ends.open_again(slots).await?;
+    let moved = ends.finish(&opened).await;
+    if !moved.slots.is_empty() {
+        execution.did(format!("finished slots {}, which were half moved to {}", set(&moved.slots), other.id));
+        execution.moved(u32::try_from(moved.slots.len()).unwrap_or(u32::MAX), moved.keys);
+    }
+    moved.problem.or(problem).map_or(Ok(()), Err)
 }
 
-/// Both ends are told again, for either may not have been told before. The target may own the slot already.
-async fn finish(execution: &mut Execution<'_>, nodes: &ClusterNodes, open: &SlotMove) -> Result<(), Stop> {
-    let SlotMove { slot, other, .. } = open;
-    let other = OtherEnd::find(nodes, other)?;
-    let (me, mut there) = (myself(nodes)?.id.clone(), other.connect(execution).await?);
-    let owned = there.cluster_nodes().await?.myself().is_some_and(|node| node.owns(*slot));
-    if !owned {
-        set_slot(execution, &mut there, *slot, SlotOwner::Importing(&me)).await?;
-    }
-    let mut here = execution.connect_until_the_end().await?;
-    set_slot(execution, &mut here, *slot, SlotOwner::Migrating(&other.id)).await?;
-    let keys = KeyMove::open(execution, &other).await?.finish_slot(*slot, false).await?;
-    execution.did(format!("finished slot {slot}, which was half moved to {}", other.id));
-    execution.moved(1, keys);
-    Ok(())
+async fn ask(
+    execution: &Execution<'_>,
+    nodes: &ClusterNodes,
+    other: &NodeId,
+    slots: &[(u16, bool)],
+) -> Option<(ClusterNodes, Vec<u64>)> {
+    let mut connection = OtherEnd::find(nodes, other).ok()?.connect(execution).await.ok()?;
+    let view = connection.cluster_nodes().await.ok()?;
+    let slots: Vec<u16> = slots.iter().map(|(slot, _)| *slot).collect();
+    Some((view, connection.cluster_count_keys(&slots).await.ok()?))
 }

@@ -4,7 +4,7 @@ use super::super::{
     execution::{Execution, Stop},
     neighbour,
 };
-use crate::line::server_state::{self, ServerState};
+use crate::line::server_state;
 use sidecar_rules::commands::migrate_slots::{Copies, Target};
 use std::{net::SocketAddr, time::Duration};
 use topology::{ClusterNodes, NodeId};
@@ -31,12 +31,8 @@ impl OtherEnd {
         if found != self.id {
             return Err(Stop::Failed(format!("{found} is at {} now, not {}", self.address, self.id)));
         }
-        connection.renew(execution.left());
+        connection.renew(execution.patience());
         Ok(connection)
-    }
-
-    pub async fn state(&self, execution: &Execution<'_>) -> Result<ServerState, Stop> {
-        Ok(server_state::read(&mut self.connect(execution).await?).await?)
     }
 
     pub async fn nodes(&self, execution: &Execution<'_>) -> Result<ClusterNodes, Stop> {

@@ -6,7 +6,7 @@ use super::{
     other_end::{OtherEnd, info_of},
 };
 use std::time::Duration;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use topology::{NodeId, SlotSet};
 use valkey::{CallError, Info};
 
@@ -16,12 +16,13 @@ const POLL: Duration = Duration::from_millis(20);
 pub async fn wait(execution: &Execution<'_>, target: &OtherEnd, slots: &SlotSet, copies: bool) -> Result<(), Stop> {
     let mut needed = None;
     let mut missing = "the target owns the slots in both views";
-    while !execution.left().is_zero() {
+    let until = Instant::now() + execution.patience();
+    while Instant::now() < until {
         let looked = look(execution, target, slots, copies, &mut needed);
         match looked.await {
             Ok(None) => return Ok(()),
             Ok(Some(why)) => missing = why,
-            Err(error) if !execution.left().is_zero() => return Err(error),
+            Err(error) if Instant::now() < until => return Err(error),
             Err(_) => {}
         }
         sleep(POLL).await;

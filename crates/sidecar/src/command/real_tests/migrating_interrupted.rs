@@ -2,12 +2,19 @@
 
 use super::{
     cluster::{Node, eventually, failover, formed, formed_of, migrate},
-    keys::{count, fill, owns, patient},
+    keys::{count, fill, key, owns, patient, value},
     open_slots::{open, send},
 };
+use crate::command::{
+    execution::Execution,
+    migrate_slots::{batch::Ends, other_end::OtherEnd},
+};
 use link::contract::{FailoverMode, answer::Outcome};
-use std::time::Duration;
-use valkey::testing::{BOTH_VERSIONS, ServerVersion};
+use std::time::{Duration, Instant};
+use valkey::{
+    SlotOwner,
+    testing::{BOTH_VERSIONS, ServerVersion},
+};
 
 const SLOT: (u32, u32) = (5, 5);
 
@@ -26,27 +33,121 @@ async fn a_command_whose_time_is_over_in_a_slot_is_continued_by_the_next() {
     assert_eq!((count(&nodes[0], 5).await, count(&nodes[1], 5).await), (0, 40_000));
 }
 
+/// Valkey moves no slots by itself while any is open.
+async fn not_by_itself(nodes: &[Node]) {
+    let third = nodes[2].id().await.as_str().into();
+    patient(&nodes[1]).await.cluster_set_slot(11_000, SlotOwner::Importing(&third)).await.unwrap();
+}
+
 async fn failed_migrates(node: &Node) -> u64 {
     let info = patient(node).await.info(&["commandstats"]).await.unwrap();
     let stats = info.text("cmdstat_migrate").unwrap_or_default();
     stats.split(',').find_map(|pair| pair.strip_prefix("failed_calls=")?.parse().ok()).unwrap_or_default()
 }
 
-/// It takes the keys when it runs again, and nobody hears so: they are on both ends then.
+/// It takes the keys when it runs again, and nobody hears so: they are on both ends then. One that was deleted meanwhile comes back there.
 #[tokio::test]
 async fn a_target_that_hangs_during_a_migrate_gets_the_same_keys_again() {
+    for version in BOTH_VERSIONS {
+        for deleted in [false, true] {
+            let nodes = formed(version).await;
+            let target = nodes[1].id().await;
+            not_by_itself(&nodes).await;
+            fill(&nodes[0], 5, 60_000).await;
+            let hang = async {
+                eventually("keys arrive", async || count(&nodes[1], 5).await > 0).await;
+                nodes[1].server.freeze().unwrap();
+                eventually("a MIGRATE is given up", async || failed_migrates(&nodes[0]).await > 0).await;
+                if deleted {
+                    delete_all(&nodes[0], 5).await;
+                }
+                nodes[1].server.thaw().unwrap();
+            };
+            let (outcome, ()) = tokio::join!(nodes[0].run(migrate(SLOT, &target, 0)), hang);
+            assert!(matches!(&outcome, Outcome::Failed(failed) if failed.detail.contains("stays open")), "{outcome:?}");
+            if deleted {
+                let outcome = nodes[0].run(migrate(SLOT, &target, 0)).await;
+                let named = |detail: &str| detail.contains("went away here while it was on its way");
+                assert!(matches!(&outcome, Outcome::Failed(failed) if named(&failed.detail)), "{outcome:?}");
+                assert!(!owns(&nodes[1], 5).await);
+                continue;
+            }
+            eventually("it is finished", async || owned(&nodes, &target).await).await;
+            assert_eq!((count(&nodes[0], 5).await, count(&nodes[1], 5).await), (0, 60_000));
+        }
+    }
+}
+
+async fn owned(nodes: &[Node], target: &str) -> bool {
+    matches!(nodes[0].run(migrate(SLOT, target, 0)).await, Outcome::Done(_)) && owns(&nodes[1], 5).await
+}
+
+async fn delete_all(node: &Node, slot: u16) {
+    let mut connection = patient(node).await;
+    let keys = connection.cluster_keys_in_slots(&[slot], 100_000).await.unwrap().remove(0);
+    let delete = keys.into_iter().map(|key| vec![b"DEL".to_vec(), key]);
+    connection.pipeline(&delete.collect::<Vec<_>>()).await.unwrap();
+}
+
+/// While one MIGRATE waits for a target that hangs, the source serves nobody; it is not made to wait for another.
+#[tokio::test]
+async fn a_target_that_hangs_does_not_silence_the_source_for_long() {
     let nodes = formed(ServerVersion::V8_1).await;
     let target = nodes[1].id().await;
-    fill(&nodes[0], 5, 60_000).await;
+    for slot in 0..200 {
+        fill(&nodes[0], slot, 20).await;
+    }
     let hang = async {
-        eventually("keys arrive", async || count(&nodes[1], 5).await > 0).await;
+        eventually("keys arrive", async || owns(&nodes[1], 3).await).await;
         nodes[1].server.freeze().unwrap();
-        eventually("a MIGRATE is given up", async || failed_migrates(&nodes[0]).await > 0).await;
-        nodes[1].server.thaw().unwrap();
+        let (mut connection, mut longest) = (patient(&nodes[0]).await, Duration::ZERO);
+        let until = Instant::now() + Duration::from_secs(8);
+        while Instant::now() < until {
+            let began = Instant::now();
+            connection.ping().await.unwrap();
+            longest = longest.max(began.elapsed());
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        longest
     };
-    let (done, ()) = tokio::join!(nodes[0].done(migrate(SLOT, &target, 0)), hang);
-    assert_eq!(done.moved.unwrap().slots, 1);
-    assert_eq!((count(&nodes[0], 5).await, count(&nodes[1], 5).await), (0, 60_000));
+    let (outcome, longest) = tokio::join!(nodes[0].run(migrate((0, 199), &target, 0)), hang);
+    assert!(longest < Duration::from_millis(2_900), "{longest:?} {outcome:?}");
+    nodes[1].server.thaw().unwrap();
+}
+
+/// The replica that takes over has a key that had gone to the target already, and has acknowledged a write to it.
+#[tokio::test]
+async fn a_slot_whose_source_was_taken_over_is_not_given_away() {
+    for version in BOTH_VERSIONS {
+        let nodes = formed(version).await;
+        let (target, successor) = (nodes[1].id().await, nodes[3].id().await);
+        fill(&nodes[0], 5, 1).await;
+        eventually("the replica has it", async || count(&nodes[3], 5).await == 1).await;
+        open(&nodes).await;
+        let mut execution = Execution::new(&nodes[0].context, Duration::from_secs(60));
+        let server = execution.observe().await.unwrap();
+        let other = OtherEnd::find(server.nodes.as_ref().unwrap(), &target.as_str().into()).unwrap();
+        let mut ends = Ends::open(&execution, &other, &server, 1).await.unwrap();
+        nodes[3].server.freeze().unwrap();
+        patient(&nodes[0]).await.call(&["CLIENT", "KILL", "TYPE", "replica"]).await.unwrap();
+        send(&nodes, &["0"]).await;
+        assert_eq!((count(&nodes[0], 5).await, count(&nodes[1], 5).await), (0, 1));
+        nodes[0].server.freeze().unwrap();
+        nodes[3].server.thaw().unwrap();
+        patient(&nodes[3]).await.cluster_failover_takeover().await.unwrap();
+        eventually("the target has heard of it", async || {
+            let view = patient(&nodes[1]).await.cluster_nodes().await.unwrap();
+            view.owner_of(5).is_some_and(|owner| owner.id.as_str() == successor)
+        })
+        .await;
+        let set = patient(&nodes[3]).await.call(&["SET", &key(5, "0"), "new"]).await.unwrap();
+        assert_eq!(set.into_text(), "OK");
+        nodes[0].server.thaw().unwrap();
+        let moved = ends.close(&[5]).await;
+        assert!(moved.slots.is_empty() && moved.problem.is_some());
+        assert!(owns(&nodes[3], 5).await && !owns(&nodes[1], 5).await);
+        assert_eq!(value(&nodes[3], 5, "0").await, "new");
+    }
 }
 
 #[tokio::test]
@@ -63,6 +164,8 @@ async fn a_target_that_dies_in_the_middle_is_succeeded_and_nothing_is_lost() {
         assert!(matches!(&outcome, Outcome::Failed(failed) if failed.detail.contains("half moved")), "{outcome:?}");
         nodes[4].done(failover(FailoverMode::Force)).await;
         let successor = nodes[4].id().await;
+        // A target without a copy of its own gets nothing.
+        nodes[1].server.start_again().unwrap();
         eventually("it is finished with the successor", async || {
             matches!(nodes[0].run(migrate(SLOT, &successor, 0)).await, Outcome::Done(_))
         })
