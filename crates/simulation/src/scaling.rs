@@ -148,8 +148,17 @@ impl World {
     /// CLUSTER RESET HARD on a node that nobody needs.
     pub(crate) fn leave(&mut self, node: &Node) -> Work {
         let nodes = node.cluster_nodes();
-        let held =
-            Held { keys: count(&node.keys), link_up: node.link_up, replication_id: node.position().replication_id };
+        let may_come = |open: &&SlotMove| {
+            let other = self.view_of_primary(node, &open.other).map(Node::cluster_nodes);
+            node.primary.is_none() && leave::may_come(&node.id, open, other.as_ref())
+        };
+        let held = Held {
+            keys: count(&node.keys),
+            link_up: node.link_up,
+            replication_id: node.position().replication_id,
+            migrates: false,
+            may_come: node.moves.iter().filter(may_come).cloned().collect(),
+        };
         let primary = self.ask_primary(node);
         if leave::check(&nodes, &held, primary.as_ref()).map_err(outcome)? == Need::Nothing {
             return Ok(());

@@ -1,8 +1,8 @@
 //! Leave: this node becomes a new and empty one that knows nobody. What it holds is thrown away, so it must hold nothing that is
 //! only here.
 
-use super::{Need, Objection, myself};
-use topology::{ClusterNode, ClusterNodes};
+use super::{Need, Objection, migrate_slots::way_out, myself};
+use topology::{ClusterNode, ClusterNodes, NodeId, SlotMove};
 
 /// What the node says of its own data.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,6 +11,16 @@ pub struct Held {
     /// Its link to its primary is up.
     pub link_up: bool,
     pub replication_id: String,
+    /// Valkey moves slots to or from here by itself; while they come, they show in no other way.
+    pub migrates: bool,
+    /// Half moved slots that may still come: their other end says so, or gave no answer.
+    pub may_come: Vec<SlotMove>,
+}
+
+/// Whether a slot that this node notes as half moved may still come. `other`: what the other end said, if it answered.
+pub fn may_come(me: &NodeId, open: &SlotMove, other: Option<&ClusterNodes>) -> bool {
+    let other = other.and_then(ClusterNodes::myself).filter(|node| node.id == open.other);
+    other.is_none_or(|node| node.moves.iter().any(|there| there.slot == open.slot && there.other == *me))
 }
 
 /// What its primary said when it was asked itself.
@@ -32,10 +42,16 @@ pub fn check(nodes: &ClusterNodes, held: &Held, primary: Option<&Primary>) -> Re
     if !myself.slots.is_empty() {
         return Err(Objection::unsafe_because(format!("this node owns {} slots", myself.slots.count())));
     }
-    if let Some(open) = myself.moves.first() {
+    if held.migrates {
+        return Err(Objection::unsafe_because("Valkey is moving slots to this node or from it"));
+    }
+    // A replica's notes say what its primary did, once.
+    if let Some(open) = held.may_come.first().filter(|_| myself.primary.is_none()) {
         return Err(Objection::unsafe_because(format!(
-            "slot {} is half moved between here and {}",
-            open.slot, open.other
+            "slot {} is half moved between here and {}, which does not say otherwise; {}",
+            open.slot,
+            open.other,
+            way_out(open.slot, &open.other)
         )));
     }
     match &myself.primary {
@@ -82,7 +98,7 @@ mod tests {
     const PRIMARY: &str = "p 10.0.0.2:6379@16379 master - 0 0 1 connected 0-9\n";
 
     fn held(keys: u64) -> Held {
-        Held { keys, link_up: true, replication_id: "h".into() }
+        Held { keys, link_up: true, replication_id: "h".into(), migrates: false, may_come: Vec::new() }
     }
 
     fn view(text: &str) -> ClusterNodes {
@@ -102,14 +118,29 @@ mod tests {
         let asked = |me: &str, other, keys| asked(me, other, &held(keys), None);
         assert_eq!(asked("master - 0 0 0 connected", PRIMARY, 0), Ok(Need::Change));
         assert_eq!(asked("master - 0 0 0 connected", "", 0), Ok(Need::Nothing));
-        for (me, keys) in [
-            ("master - 0 0 0 connected 20", 0),
-            ("master - 0 0 0 connected", 1),
-            ("master - 0 0 0 connected [5-<-p]", 0),
-        ] {
+        for (me, keys) in [("master - 0 0 0 connected 20", 0), ("master - 0 0 0 connected", 1)] {
             assert!(matches!(asked(me, PRIMARY, keys), Err(Objection::Unsafe(_))), "{me} {keys}");
         }
         assert!(asked("master - 0 0 0 connected", "", 1).is_err(), "it may hold what came from a disk");
+    }
+
+    #[test]
+    fn a_note_of_a_slot_on_its_way_holds_a_primary_only_while_it_may_come() {
+        let open = SlotMove { slot: 5, other: "p".into(), importing: true };
+        let may_come = |line: &str| may_come(&"me".into(), &open, Some(&view(line)));
+        let other = "p 10.0.0.2:6379@16379 myself,master - 0 0 1 connected 0-9";
+        assert!(!may_come(&format!("{other} [6->-me] [5->-x]\n")) && may_come(&format!("{other} [5->-me]\n")));
+        assert!(
+            may_come(&format!("{}\n", other.replace("p 10", "x 10"))) && super::may_come(&"me".into(), &open, None)
+        );
+        let coming = Held { may_come: vec![open.clone()], ..held(0) };
+        assert!(asked("master - 0 0 0 connected [5-<-p]", PRIMARY, &coming, None).is_err());
+        assert_eq!(asked("master - 0 0 0 connected [5-<-p]", PRIMARY, &held(0), None), Ok(Need::Change));
+        let serving = answers("p 10.0.0.2:6379@16379 myself,master - 0 0 1 connected 0-9\n", 5);
+        let replica = asked("slave p 0 0 1 connected [5-<-x]", PRIMARY, &coming, Some(&serving));
+        assert_eq!(replica, Ok(Need::Change), "it is its primary's");
+        let migrates = Held { migrates: true, ..held(0) };
+        assert!(asked("master - 0 0 0 connected", PRIMARY, &migrates, None).is_err());
     }
 
     #[test]

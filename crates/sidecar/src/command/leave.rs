@@ -1,7 +1,10 @@
 //! Leave: this node becomes a new and empty one that knows nobody. What is on its volume becomes that of an empty node too, or the next start
 //! would bring the old keys back, and with them the claim to their slots.
 
-use super::execution::{Execution, Stop, Work};
+use super::{
+    execution::{Execution, Stop, Work},
+    migrate_slots, neighbour,
+};
 use crate::{
     boot::{LeaveNote, forget_attached},
     line::server_state::{self, ServerState},
@@ -9,13 +12,13 @@ use crate::{
 };
 use sidecar_rules::commands::{
     Need,
-    leave::{Held, Primary, check, primary_to_ask},
+    leave::{self, Held, Primary, check, primary_to_ask},
     myself,
 };
 use std::{io, net::SocketAddr, path::Path, time::Duration};
 use tokio::time::sleep;
-use topology::NodeId;
-use valkey::{Address, CallError, Connection, Info};
+use topology::{ClusterNodes, NodeId, SlotMove};
+use valkey::{Address, CallError, Connection, Info, SlotOwner};
 
 const POLL: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -27,7 +30,8 @@ pub async fn run(execution: &mut Execution<'_>) -> Work {
         Some(address) => ask(address).await,
         None => None,
     };
-    let need = check(nodes, &held(&server), primary.as_ref())?;
+    let held = held(execution, &server, nodes).await?;
+    let need = check(nodes, &held, primary.as_ref())?;
     let half_done = on_volume(execution, |folder| Ok(LeaveNote::is_there(folder))).await?;
     if need == Need::Nothing && !half_done {
         return Ok(false);
@@ -40,12 +44,38 @@ pub async fn run(execution: &mut Execution<'_>) -> Work {
     Ok(true)
 }
 
-fn held(server: &ServerState) -> Held {
-    Held {
+async fn held(execution: &Execution<'_>, server: &ServerState, nodes: &ClusterNodes) -> Result<Held, Stop> {
+    Ok(Held {
         keys: server.info.keys(),
         link_up: server.primary_link_up(),
         replication_id: server.position().replication_id,
+        migrates: migrates(execution, &server.info).await?,
+        may_come: may_come(nodes).await?,
+    })
+}
+
+/// Keys that are coming are not counted by Valkey, and their slots are not noted.
+async fn migrates(execution: &Execution<'_>, info: &Info) -> Result<bool, Stop> {
+    if !migrate_slots::moves_by_itself(info) {
+        return Ok(false);
     }
+    let jobs = execution.connect().await?.cluster_slot_migrations().await?;
+    Ok(!info.is_replica() && jobs.iter().any(|job| !job.is_over()))
+}
+
+/// The other ends of half moved slots are asked whether they still send them.
+async fn may_come(nodes: &ClusterNodes) -> Result<Vec<SlotMove>, Stop> {
+    let (myself, mut may_come) = (myself(nodes)?, Vec::new());
+    for open in myself.moves.iter().filter(|_| myself.is_primary()) {
+        let other = match nodes.find(&open.other).and_then(|node| node.address) {
+            Some(address) => neighbour::view_of(address, PATIENCE).await,
+            None => None,
+        };
+        if leave::may_come(&myself.id, open, other.as_ref()) {
+            may_come.push(open.clone());
+        }
+    }
+    Ok(may_come)
 }
 
 /// What the server at this address says of itself.
@@ -56,11 +86,23 @@ pub async fn ask(address: SocketAddr) -> Option<Primary> {
     Some(Primary { view: server.nodes?, keys, replication_id })
 }
 
-/// A replica that was promoted since it was looked at has keys as a primary, and Valkey itself does not reset one of those.
+/// A replica that was promoted since it was looked at has keys as a primary, and Valkey itself does not reset one of those. Slots without
+/// keys it throws away, so they are looked for once more.
 async fn reset(execution: &mut Execution<'_>, old: &NodeId) -> Result<(), Stop> {
     let id = old.to_string();
     on_volume(execution, move |folder| LeaveNote::write(folder, &id)).await?;
-    execution.connect_until_the_end().await?.cluster_reset_hard().await?;
+    let mut connection = execution.connect_until_the_end().await?;
+    let nodes = connection.cluster_nodes().await?;
+    let now = myself(&nodes)?;
+    if !now.slots.is_empty() {
+        on_volume(execution, LeaveNote::remove).await?;
+        return Err(Stop::unsafe_because(format!("this node owns {} slots now", now.slots.count())));
+    }
+    // Nobody sends them any more: that was asked before.
+    for open in now.moves.iter().filter(|_| now.is_primary()) {
+        connection.cluster_set_slot(open.slot, SlotOwner::Stable).await?;
+    }
+    connection.cluster_reset_hard().await?;
     execution.did("CLUSTER RESET HARD");
     let new = |mut connection: Connection| async move {
         let (nodes, keys) = (connection.cluster_nodes().await?, connection.database_size().await?);

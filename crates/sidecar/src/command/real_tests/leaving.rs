@@ -3,9 +3,13 @@
 use super::{
     cluster::{Node, eventually, formed, meet},
     keys::{count, fill, patient},
+    open_slots::{moves, open},
 };
 use link::contract::{Leave, answer::Outcome, command::Action};
-use valkey::testing::{BOTH_VERSIONS, ServerVersion};
+use valkey::{
+    SlotOwner,
+    testing::{BOTH_VERSIONS, ServerVersion},
+};
 
 fn leave() -> Action {
     Action::Leave(Leave {})
@@ -57,11 +61,49 @@ async fn an_empty_primary_leaves_and_one_with_slots_does_not() {
             })
             .await;
         }
-        let former = nodes[6].id().await;
+        let (former, source) = (nodes[6].id().await, nodes[0].id().await);
+        let (new, source) = (former.as_str().into(), source.as_str().into());
+        patient(&nodes[6]).await.cluster_set_slot(5, SlotOwner::Importing(&source)).await.unwrap();
+        patient(&nodes[0]).await.cluster_set_slot(5, SlotOwner::Migrating(&new)).await.unwrap();
+        nodes[6].is_unsafe(leave(), "slot 5 is half moved").await;
+        patient(&nodes[0]).await.cluster_set_slot(5, SlotOwner::Stable).await.unwrap();
         assert!(nodes[6].done(leave()).await.changed);
         is_new(&nodes[6], &former).await;
         nodes[0].is_unsafe(leave(), "owns 5461 slots").await;
     }
+}
+
+/// It need not hear when its primary's note goes.
+#[tokio::test]
+async fn a_replica_that_notes_a_slot_of_its_primary_leaves() {
+    for version in BOTH_VERSIONS {
+        let nodes = formed(version).await;
+        open(&nodes).await;
+        eventually("the replica notes it", async || !moves(&nodes[4]).await.is_empty()).await;
+        assert!(nodes[4].done(leave()).await.changed);
+    }
+}
+
+/// What comes shows in no count of keys, and its slots are nobody's yet.
+#[tokio::test]
+async fn a_node_to_which_valkey_moves_slots_does_not_leave() {
+    let mut nodes = formed(ServerVersion::V9_1).await;
+    nodes.push(Node::start(ServerVersion::V9_1));
+    nodes[0].done(meet(&nodes)).await;
+    let linked = async || {
+        let view = nodes[6].view().await;
+        view.nodes.len() == 7 && view.nodes.iter().all(|node| !node.handshake && (node.link_up || node.myself))
+    };
+    eventually("all know it well", linked).await;
+    fill(&nodes[0], 5, 200_000).await;
+    let (target, mut coming) = (nodes[6].id().await.as_str().into(), patient(&nodes[6]).await);
+    patient(&nodes[0]).await.cluster_migrate_slots(&"5".parse().unwrap(), &target).await.unwrap();
+    while coming.cluster_slot_migrations().await.unwrap().is_empty() {}
+    nodes[0].server.freeze().unwrap();
+    let jobs = coming.cluster_slot_migrations().await.unwrap();
+    assert!(jobs.iter().any(|job| !job.is_over()), "{jobs:?}");
+    nodes[6].is_unsafe(leave(), "Valkey is moving slots").await;
+    nodes[0].server.thaw().unwrap();
 }
 
 #[tokio::test]
