@@ -438,3 +438,11 @@ fn nodes_that_were_lost_are_forgotten_without_their_pods() {
     ];
     survives(&setup, 0, false, &events).unwrap();
 }
+
+/// The replica that a shard that stays lacks is the only copy of slots that are to move there; nodes that go are idle meanwhile.
+#[test]
+fn a_shard_that_lacks_a_replica_gets_its_slots_with_the_help_of_a_node_that_goes() {
+    let setup = Setup { replicas: 0, persistent: false, saves: false, kubernetes_nodes: 1, ..Setup::default() };
+    let events = [Event::Ask(5, 1), Event::Wait(500), Event::Ask(4, 0), Event::Ask(3, 1)];
+    survives(&setup, 0, false, &events).unwrap();
+}

@@ -7,7 +7,7 @@ use super::mesh;
 use super::open_slots;
 use super::primaries::{is_served, is_spare, primaries};
 use super::proposal::command;
-use super::scale;
+use super::{scale, views};
 use topology::{Location, NodeId, Role, shard_for};
 
 /// A node and the primary it shall follow.
@@ -48,7 +48,30 @@ pub(crate) fn pairings<'a>(model: &ClusterModel<'a>) -> Vec<Pairing<'a>> {
             pairings.push(Pairing { replica, primary: home.primary });
         }
     }
+    pairings.extend(stand_ins(model, &primaries, &pairings));
     pairings
+}
+
+/// While slots have yet to come from pods that go, a shard that stays and lacks a copy gets one from an idle node that goes too: the
+/// replica that is to follow it in the end may be the copy of those slots until they have moved.
+fn stand_ins<'a>(model: &ClusterModel<'a>, primaries: &[Member<'a>], pairings: &[Pairing<'a>]) -> Vec<Pairing<'a>> {
+    let drained = model.owners().iter().any(|owner| is_spare(primaries, owner));
+    if !drained || !model.map.agrees() || !views::missing(model).is_empty() {
+        return Vec::new();
+    }
+    let goes = |member: &&Member| !member.wanted && !member.pod.terminating && member.membership == Membership::Ours;
+    let idle = |member: &&Member| member.is(Role::Primary) && is_unattached(model, primaries, member);
+    let lacks = |primary: &&Member<'a>| {
+        let comes = pairings.iter().filter(|pair| pair.primary.name() == primary.name());
+        replicas(model, primary).len() + comes.count() < model.target.replicas_per_master
+    };
+    let idle = model.members.iter().filter(goes).filter(idle);
+    primaries
+        .iter()
+        .filter(lacks)
+        .zip(idle)
+        .map(|(primary, idle)| Pairing { replica: *idle, primary: *primary })
+        .collect()
 }
 
 /// Neither it nor its primary has a part in a move.
