@@ -177,9 +177,8 @@ async fn choose(execution: &Execution<'_>, here: &ServerState, target: &OtherEnd
         server.io_threads = threads.get("io-threads").and_then(|value| value.parse().ok()).unwrap_or_default();
     }
     let replicas = [&here.info, &there.info].into_iter().flat_map(Info::attached_replicas);
-    let asked = join_all(
-        replicas.map(|replica| async move { (replica.address, other_end::info_of(Some(replica.address)).await) }),
-    );
+    let asked =
+        join_all(replicas.map(|replica| async move { (replica.address, other_end::info_of(replica.address).await) }));
     for (address, info) in asked.await {
         let silent = || Stop::Failed(format!("the replica at {address} gives no answer: slots move when it does"));
         servers.push(Server { version: numbers(&info.ok_or_else(silent)?), ..Server::default() });

@@ -1,9 +1,6 @@
 //! The other end of a migration, asked and told directly: SETSLOT needs both ends at the same time. IO.
 
-use super::super::{
-    execution::{Execution, Stop},
-    neighbour,
-};
+use super::super::execution::{Execution, Stop};
 use crate::line::server_state;
 use sidecar_rules::commands::migrate_slots::{Copies, Target};
 use std::{net::SocketAddr, time::Duration};
@@ -58,7 +55,7 @@ pub fn copies(info: &Info) -> Copies {
     Copies { online, in_full_sync: attached.len() - online }
 }
 
-pub async fn info_of(address: Option<SocketAddr>) -> Option<Info> {
-    let mut connection = Connection::open(&Address::Tcp(address?), neighbour::PATIENCE).await.ok()?;
+pub async fn info_of(address: SocketAddr) -> Option<Info> {
+    let mut connection = Connection::open(&Address::Tcp(address), PATIENCE).await.ok()?;
     connection.info(&["server", "replication"]).await.ok()
 }

@@ -59,7 +59,7 @@ async fn look(
 async fn have(primary: &Info, offset: u64, copies: bool) -> bool {
     let online: Vec<_> = primary.attached_replicas().into_iter().filter(|replica| replica.online).collect();
     for behind in online.iter().filter(|replica| replica.offset < offset) {
-        let itself = info_of(Some(behind.address)).await;
+        let itself = info_of(behind.address).await;
         let has = |info: &Info| {
             info.text("master_replid") == primary.text("master_replid")
                 && info.number("slave_repl_offset").is_some_and(|has| has >= offset)

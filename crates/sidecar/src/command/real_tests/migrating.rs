@@ -3,6 +3,7 @@
 use super::{
     cluster::{Node, eventually, failover, formed, migrate},
     keys::{FIELDS, LIBRARY, count, fill, key, make_all, owns, patient, picture, value},
+    open_slots::moves as moves_of,
 };
 use futures::future::join_all;
 use link::contract::{CancelMigration, FailoverMode, RefusedReason, answer::Outcome, command::Action};
@@ -224,5 +225,30 @@ async fn two_commands_with_two_targets_do_not_get_in_each_others_way() {
         assert!(view.myself().unwrap().moves.is_empty(), "{outcomes:?}");
         assert!(matches!(&outcomes[0], Outcome::Done(done) if done.moved.is_some()), "{outcomes:?}");
         assert_whole(&load.stop().await.unwrap());
+    }
+}
+
+/// It stops the moves first, and a slot in between would stay open without its sidecar.
+#[tokio::test]
+async fn a_node_that_is_to_hand_over_ends_its_moves_between_two_batches() {
+    let nodes = formed(ServerVersion::V8_1).await;
+    let target = nodes[1].id().await;
+    for slot in 0..1_500 {
+        fill(&nodes[0], slot, 4).await;
+    }
+    let moves = &nodes[0].context.shared.slot_moves;
+    let stop = async {
+        eventually("some have moved", async || owns(&nodes[1], 0).await).await;
+        let began = Instant::now();
+        let stopped = moves.stop(Duration::from_secs(10)).await;
+        assert!(began.elapsed() < Duration::from_millis(1_500), "{:?}", began.elapsed());
+        let refused = nodes[0].run_within(migrate((0, 1_499), &target, 0), Duration::from_millis(200)).await;
+        assert!(matches!(refused, Outcome::Failed(_)), "{refused:?}");
+        drop(stopped);
+    };
+    let (done, ()) = tokio::join!(nodes[0].done(migrate((0, 1_499), &target, 0)), stop);
+    assert!(done.moved.unwrap().slots < 1_500, "{done:?}");
+    for node in [&nodes[0], &nodes[1]] {
+        assert!(moves_of(node).await.is_empty());
     }
 }
