@@ -93,6 +93,11 @@ fn migrate(to: SocketAddr, keys: &[Vec<u8>], silence: Duration, replace: bool) -
     words
 }
 
+/// Of a line of CLIENT LIST.
+fn field<'a>(line: &'a str, name: &str) -> Option<&'a str> {
+    line.split(' ').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('=')).map(str::trim_end)
+}
+
 fn set_slot<'a>(slot: &'a str, owner: SlotOwner<'a>) -> Vec<&'a str> {
     match owner {
         SlotOwner::Importing(node) => vec![slot, "IMPORTING", node.as_str()],
@@ -193,6 +198,23 @@ impl Connection {
             Some(Reply::Error(refusal)) => Err(CallError::Refused(refusal)),
             _ => Err(CallError::Unexpected { command: "EXEC" }),
         }
+    }
+
+    /// Closes the connections over which a server at this client's address sends keys here. What it gave up to wait for may still be on
+    /// its way over them, for as long as the network repeats it, and would be written over newer values.
+    pub async fn end_migrations_from_here(&mut self) -> Result<(), CallError> {
+        let own = self.call(&["CLIENT", "INFO"]).await?.into_text();
+        let all = self.call(&["CLIENT", "LIST", "TYPE", "normal"]).await?.into_text();
+        let host = |line: &str| field(line, "addr").and_then(|addr| Some(addr.rsplit_once(':')?.0.to_owned()));
+        let sends = |line: &&str| {
+            ["restore-asking", "NULL"].iter().any(|command| field(line, "cmd") == Some(command))
+                && host(line) == host(&own)
+        };
+        for id in all.lines().filter(sends).filter_map(|line| field(line, "id")) {
+            // It may have gone by itself.
+            self.call(&["CLIENT", "KILL", "ID", id]).await?;
+        }
+        Ok(())
     }
 
     /// Begins a migration that Valkey carries out by itself. OK means accepted, not done.

@@ -79,3 +79,17 @@ async fn a_server_at_its_client_limit_says_so() {
         assert_eq!(error.refusal().map(|refusal| refusal.kind), Some(RefusalKind::TooManyClients), "{error}");
     }
 }
+
+#[tokio::test]
+async fn connections_that_bring_keys_are_closed_and_no_others() {
+    for version in BOTH_VERSIONS {
+        let server = server(version, &[]);
+        let open = async || Connection::open(&server.tcp_address(), Duration::from_secs(5)).await.unwrap();
+        let (mut brings, mut reads, mut own) = (open().await, open().await, open().await);
+        assert!(brings.call(&["RESTORE-ASKING", "key", "0", "no value"]).await.is_err());
+        reads.ping().await.unwrap();
+        own.end_migrations_from_here().await.unwrap();
+        assert!(brings.ping().await.is_err());
+        assert_eq!((reads.ping().await.unwrap(), own.ping().await.unwrap()), ("PONG".into(), "PONG".into()));
+    }
+}

@@ -136,6 +136,7 @@ impl<'a> KeyMove<'a> {
         if keys.is_empty() {
             return Ok(());
         }
+        self.other().end_migrations_from_here().await?;
         let (here, there) = (self.here.memory_usage(&keys).await?, self.other().exist(&keys).await?);
         let mut only_there = keys.iter().zip(here.iter().zip(there)).filter(|(_, (here, there))| **here == 0 && *there);
         match only_there.next() {
