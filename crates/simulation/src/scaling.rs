@@ -6,7 +6,7 @@ use crate::world::World;
 use planner::nodes::Outcome;
 use sidecar_rules::commands::Need;
 use sidecar_rules::commands::leave::{self, Held, Primary};
-use sidecar_rules::commands::migrate_slots::{self, Closing, OtherEnd};
+use sidecar_rules::commands::migrate_slots::{self, Closing, FarEnd};
 use std::collections::{BTreeMap, BTreeSet};
 use topology::{NodeId, Role, SlotMove, SlotRange, SlotSet};
 
@@ -85,7 +85,7 @@ impl World {
         let target = self.view_of_primary(&source, other).cloned();
         let there = target.as_ref().map(|node| {
             let keys = count(&keys_of(node, &one(open)));
-            OtherEnd { view: node.cluster_nodes(), keys }
+            FarEnd { view: node.cluster_nodes(), keys }
         });
         match migrate_slots::close(&source.cluster_nodes(), open, other, there.as_ref(), true).map_err(outcome)? {
             Closing::Finish => target.into_iter().for_each(|target| self.give(&source, &target, &one(open))),

@@ -232,7 +232,7 @@ pub enum Closing {
 
 /// What the other end of an open slot answered.
 #[derive(Clone, Debug)]
-pub struct OtherEnd {
+pub struct FarEnd {
     pub view: ClusterNodes,
     /// How many keys of the slot it has.
     pub keys: u64,
@@ -251,7 +251,7 @@ pub fn close(
     nodes: &ClusterNodes,
     slot: u16,
     other: &NodeId,
-    there: Option<&OtherEnd>,
+    there: Option<&FarEnd>,
     asked_for: bool,
 ) -> Result<Closing, Objection> {
     let Some(there) = there.filter(|there| there.view.myself().is_some_and(|node| node.id == *other)) else {

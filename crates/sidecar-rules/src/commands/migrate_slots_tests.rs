@@ -144,8 +144,8 @@ fn a_batch_is_small_where_keys_are_big_and_where_it_took_long() {
 
 #[test]
 fn an_open_slot_is_turned_back_only_from_a_node_that_has_none_of_its_keys() {
-    let there = |view: &str, keys| Some(OtherEnd { view: nodes(view), keys });
-    let asked = |there: Option<OtherEnd>| close(&nodes(NODES), 5, &"t".into(), there.as_ref(), true);
+    let there = |view: &str, keys| Some(FarEnd { view: nodes(view), keys });
+    let asked = |there: Option<FarEnd>| close(&nodes(NODES), 5, &"t".into(), there.as_ref(), true);
     let primary = "t :0@0 myself,master - 0 0 2 connected\n";
     let replica = "t :0@0 myself,slave x 0 0 2 connected\n";
     assert_eq!(asked(there(primary, 7)), Ok(Closing::Finish));

@@ -89,7 +89,7 @@ async fn close(
     for (index, (slot, asked_for)) in slots.iter().enumerate() {
         let there = there
             .as_ref()
-            .and_then(|(view, keys)| Some(rules::OtherEnd { view: view.clone(), keys: keys.get(index).copied()? }));
+            .and_then(|(view, keys)| Some(rules::FarEnd { view: view.clone(), keys: keys.get(index).copied()? }));
         match rules::close(nodes, *slot, other, there.as_ref(), *asked_for) {
             Ok(Closing::Finish) => finish.push(*slot),
             Ok(Closing::TurnBack) => back.push(*slot),
