@@ -22,4 +22,4 @@ pub use connection::{CallError, Connection};
 pub use info::Info;
 pub use refusal::{Refusal, RefusalKind};
 pub use reply::{ProtocolError, Reply};
-pub use slots::{Migration, SlotMigration, SlotOwner};
+pub use slots::{Migration, SlotMigration, SlotOwner, Tries};

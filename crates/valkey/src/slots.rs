@@ -26,8 +26,18 @@ pub enum Migration {
     NoKey,
     /// A key is at the other end already; those before it are moved.
     BusyKey,
-    /// The other end was not reached, or fell silent: it may have got some of the keys, and this end has still all of those.
+    /// The other end was not reached, or fell silent. This end has no longer those that were acknowledged; of those that it still has,
+    /// the other end may have got some.
     Interrupted(String),
+    Refused(Refusal),
+}
+
+/// What became of several tries in a row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tries {
+    pub end: Migration,
+    /// Keys that were still here right after the last.
+    pub still_here: Vec<Vec<u8>>,
 }
 
 /// A migration that Valkey carries out by itself, as CLUSTER GETSLOTMIGRATIONS tells it.
@@ -77,10 +87,35 @@ impl Migration {
             Reply::Error(refusal) if refusal.message.starts_with("IOERR") => {
                 Ok(Migration::Interrupted(refusal.message))
             }
-            Reply::Error(refusal) => Err(CallError::Refused(refusal)),
+            Reply::Error(refusal) => Ok(Migration::Refused(refusal)),
             _ => Err(CallError::Unexpected { command: "MIGRATE" }),
         }
     }
+}
+
+impl Tries {
+    /// `answers`: to both tries, and whether each key is here then.
+    fn of(keys: &[Vec<u8>], answers: Vec<Reply>) -> Result<Self, CallError> {
+        let mut answers = answers.into_iter();
+        let (Some(first), Some(second)) = (answers.next(), answers.next()) else {
+            return Err(CallError::Unexpected { command: "EXEC" });
+        };
+        let (first, second) = (Migration::of(first)?, Migration::of(second)?);
+        let end = if first == Migration::Done { first } else { second };
+        let here = keys.iter().zip(answers).filter(|(_, here)| here.number() != Some(0));
+        Ok(Self { end, still_here: here.map(|(key, _)| key.clone()).collect() })
+    }
+
+    /// None was sent.
+    fn not_begun(refusal: Refusal) -> Self {
+        let end = if has_gone(&refusal) { Migration::NoKey } else { Migration::Refused(refusal) };
+        Self { end, still_here: Vec::new() }
+    }
+}
+
+/// The key, or some of several, and its slot is on its way.
+fn has_gone(refusal: &Refusal) -> bool {
+    ["TRYAGAIN", "ASK "].iter().any(|no| refusal.message.starts_with(no))
 }
 
 fn migrate(to: SocketAddr, keys: &[Vec<u8>], silence: Duration, replace: bool) -> Vec<Vec<u8>> {
@@ -126,11 +161,17 @@ impl Connection {
         keys.ok_or(CallError::Unexpected { command: "CLUSTER GETKEYSINSLOT" })
     }
 
-    /// About how many bytes each key takes; 0 for one that is gone.
+    /// About how many bytes each key takes; 0 for one that is gone, or whose time is over.
     pub async fn memory_usage(&mut self, keys: &[Vec<u8>]) -> Result<Vec<u64>, CallError> {
         let words = |key: &Vec<u8>| vec![b"MEMORY".to_vec(), b"USAGE".to_vec(), key.clone()];
         let replies = self.pipeline(&keys.iter().map(words).collect::<Vec<_>>()).await?;
-        Ok(replies.iter().map(|reply| reply.number().unwrap_or_default()).collect())
+        let size = |reply: Reply| match reply {
+            Reply::Null => Ok(0),
+            Reply::Error(refusal) if has_gone(&refusal) => Ok(0),
+            Reply::Error(refusal) => Err(CallError::Refused(refusal)),
+            reply => reply.number().ok_or(CallError::Unexpected { command: "MEMORY USAGE" }),
+        };
+        replies.into_iter().map(size).collect()
     }
 
     pub async fn cluster_set_slot(&mut self, slot: u16, owner: SlotOwner<'_>) -> Result<(), CallError> {
@@ -172,32 +213,29 @@ impl Connection {
     }
 
     /// Twice in a row, the second time over what the other end got the first time. Clients get no turn in between: what they changed
-    /// there would be overtaken by what the other end has still to take in.
+    /// there would be overtaken by what the other end has still to take in. Nor before it is asked which keys are still here: one that
+    /// is not was acknowledged, and not deleted by a client.
     pub async fn migrate_twice(
         &mut self,
         to: SocketAddr,
         keys: &[Vec<u8>],
         silence: Duration,
         replace: bool,
-    ) -> Result<Migration, CallError> {
+    ) -> Result<Tries, CallError> {
         let [multi, exec] = ["MULTI", "EXEC"].map(|word| vec![word.as_bytes().to_vec()]);
-        let commands = [multi, migrate(to, keys, silence, replace), migrate(to, keys, silence, true), exec];
-        match self.pipeline(&commands).await?.pop() {
-            Some(Reply::Array(tries)) => {
-                let mut tries = tries.into_iter().map(Migration::of);
-                match (tries.next(), tries.next()) {
-                    (Some(Ok(Migration::Done)), _) => Ok(Migration::Done),
-                    (Some(_), Some(second)) => second,
-                    _ => Err(CallError::Unexpected { command: "EXEC" }),
-                }
-            }
-            // A key has gone meanwhile, and its slot is on its way: none was sent.
-            Some(Reply::Error(refusal)) if ["TRYAGAIN", "ASK "].iter().any(|no| refusal.message.starts_with(no)) => {
-                Ok(Migration::NoKey)
-            }
-            Some(Reply::Error(refusal)) => Err(CallError::Refused(refusal)),
-            _ => Err(CallError::Unexpected { command: "EXEC" }),
+        let mut commands = vec![multi, migrate(to, keys, silence, replace), migrate(to, keys, silence, true)];
+        commands.extend(keys.iter().map(|key| vec![b"EXISTS".to_vec(), key.clone()]));
+        commands.push(exec);
+        let mut replies = self.pipeline(&commands).await?;
+        if let Some(Reply::Array(answers)) = replies.pop_if(|last| matches!(last, Reply::Array(_))) {
+            return Tries::of(keys, answers);
         }
+        // What was refused first says why.
+        let refused = replies.into_iter().find_map(|reply| match reply {
+            Reply::Error(refusal) => Some(refusal),
+            _ => None,
+        });
+        refused.map(Tries::not_begun).ok_or(CallError::Unexpected { command: "EXEC" })
     }
 
     /// Closes the connections over which a server at this client's address sends keys here. What it gave up to wait for may still be on

@@ -13,11 +13,13 @@ use super::{
 };
 use sidecar_rules::commands::migrate_slots::{batch, sending};
 use std::time::Duration;
-use valkey::{CallError, Connection, Migration};
+use tokio::time::{Instant, sleep};
+use valkey::{CallError, Connection, Migration, Tries};
 
 const LISTED_AT_ONCE: usize = 256;
-/// Kept for what comes after the last key.
-const AFTERWARDS: Duration = Duration::from_millis(200);
+/// Kept for giving the target the slots that are empty.
+const AFTERWARDS: Duration = Duration::from_secs(3);
+const IDLE: Duration = Duration::from_millis(2);
 const NODE_TIMEOUT: &str = "cluster-node-timeout";
 const DEFAULT_NODE_TIMEOUT: u64 = 15_000;
 
@@ -26,6 +28,8 @@ pub struct KeyMove<'a> {
     target: &'a OtherEnd,
     history: String,
     node_timeout: Duration,
+    /// No key is sent any more after this.
+    until: Instant,
     here: Connection,
     there: Connection,
 }
@@ -59,7 +63,9 @@ impl<'a> KeyMove<'a> {
         let configured = here.config_get(&[NODE_TIMEOUT]).await?;
         let configured = configured.get(NODE_TIMEOUT).and_then(|value| value.parse().ok());
         let node_timeout = Duration::from_millis(configured.unwrap_or(DEFAULT_NODE_TIMEOUT));
-        Ok(Self { execution, target, history, node_timeout, here, there })
+        let left = execution.left();
+        let until = Instant::now() + left.saturating_sub(AFTERWARDS.min(left / 3));
+        Ok(Self { execution, target, history, node_timeout, until, here, there })
     }
 
     pub async fn count_there(&mut self, slots: &[u16]) -> Result<Vec<u64>, Stop> {
@@ -83,6 +89,7 @@ impl<'a> KeyMove<'a> {
                 }
             };
             left.clear();
+            let before = emptied.keys;
             for (slot, keys) in listed {
                 match self.send_all(slot, keys).await {
                     Ok(None) => emptied.slots.push(slot),
@@ -98,11 +105,30 @@ impl<'a> KeyMove<'a> {
                     }
                 }
             }
+            if before == emptied.keys
+                && let Some(slot) = left.first()
+            {
+                if self.is_to_end() {
+                    emptied.problem = emptied.problem.or(Some(self.half_moved(*slot)));
+                    break;
+                }
+                sleep(IDLE).await;
+            }
         }
         emptied
     }
 
-    /// Some keys of each slot, with their sizes; 0 of one that has gone meanwhile.
+    /// When nothing gets on.
+    fn is_to_end(&self) -> bool {
+        let asked_to = self.execution.context.shared.slot_moves.are_to_end();
+        asked_to || self.execution.others_are_late() || Instant::now() >= self.until
+    }
+
+    fn half_moved(&self, slot: u16) -> Stop {
+        Stop::Late(format!("slot {slot} is half moved to {}: the next command finishes it", self.target.id))
+    }
+
+    /// Some keys of each slot, with their sizes; 0 of one that has gone meanwhile, or whose time is over.
     async fn listed(&mut self, slots: &[u16]) -> Result<Vec<(u16, Keys)>, Stop> {
         let lists = self.here.cluster_keys_in_slots(slots, LISTED_AT_ONCE).await?;
         let mut sizes = self.here.memory_usage(&lists.concat()).await?.into_iter();
@@ -116,7 +142,9 @@ impl<'a> KeyMove<'a> {
         if listed.is_empty() {
             return Ok(None);
         }
-        let (keys, sizes): (Vec<_>, Vec<_>) = listed.into_iter().filter(|(_, size)| *size > 0).unzip();
+        let (listed, gone): (Keys, Keys) = listed.into_iter().partition(|(_, size)| *size > 0);
+        self.clear_away(slot, gone).await?;
+        let (keys, sizes): (Vec<_>, Vec<_>) = listed.into_iter().unzip();
         let (mut keys, mut sizes, mut sent) = (keys.as_slice(), sizes.as_slice(), 0);
         while !keys.is_empty() {
             let (now, later) = keys.split_at(batch(sizes).min(keys.len()));
@@ -126,6 +154,17 @@ impl<'a> KeyMove<'a> {
             (keys, sizes) = (later, later_sizes);
         }
         Ok(Some(sent))
+    }
+
+    /// Valkey lists keys whose time is over until it comes across them, which may take hours. MIGRATE does, and sends none of them.
+    async fn clear_away(&mut self, slot: u16, gone: Keys) -> Result<(), Trouble> {
+        if gone.is_empty() {
+            return Ok(());
+        }
+        let (keys, to): (Vec<_>, _) = (gone.into_iter().map(|(key, _)| key).collect(), self.target.address);
+        let silence = sending(0, self.node_timeout).silence.min(self.execution.left());
+        let end = self.here.migrate(to, &keys, silence, false).await?;
+        self.judge(slot, Tries { end, still_here: keys }, false)
     }
 
     /// A key that a client deleted here after its MIGRATE was given up may have come to life on the other end.
@@ -192,30 +231,37 @@ impl<'a> KeyMove<'a> {
 
     /// `replace`: the target may have them, and from here.
     async fn migrate(&mut self, slot: u16, keys: &[Vec<u8>], bytes: u64, replace: bool) -> Result<(), Trouble> {
-        let left = self.execution.left();
-        if left <= AFTERWARDS {
-            let late = format!("slot {slot} is half moved to {}: the next command finishes it", self.target.id);
-            return Err(Trouble::All(Stop::Late(late)));
+        if Instant::now() >= self.until {
+            return Err(Trouble::All(self.half_moved(slot)));
         }
         let sending = sending(bytes, self.node_timeout);
-        let (to, silence) = (self.target.address, sending.silence.min(left));
+        let (to, silence) = (self.target.address, sending.silence.min(self.execution.left() / 3));
         let opened = self.execution.context.shared.slot_moves.opened(slot, &self.target.id, &self.history);
         let replace = replace || opened.is_some_and(|opened| opened.empty_there && !sending.twice);
-        let sent = match sending.twice {
+        let tries = match sending.twice {
             true => self.here.migrate_twice(to, keys, silence, replace).await?,
-            false => self.here.migrate(to, keys, silence, replace).await?,
+            false => {
+                let end = self.here.migrate(to, keys, silence, replace).await?;
+                Tries { end, still_here: keys.to_vec() }
+            }
         };
-        match sent {
+        self.judge(slot, tries, silence < sending.silence)
+    }
+
+    /// `hurried`: it got less time than it should have.
+    fn judge(&self, slot: u16, tries: Tries, hurried: bool) -> Result<(), Trouble> {
+        match tries.end {
             Migration::Done | Migration::NoKey => Ok(()),
             Migration::Interrupted(why) => {
-                self.execution.context.shared.slot_moves.unanswered(slot, keys);
+                self.execution.context.shared.slot_moves.unanswered(slot, &tries.still_here);
                 let why = format!("slot {slot} stays open: its keys did not get to {}: {why}", self.target.id);
-                Err(Trouble::All(Stop::Failed(why)))
+                Err(Trouble::All(if hurried { Stop::Late(why) } else { Stop::Failed(why) }))
             }
             Migration::BusyKey => {
                 let why = format!("slot {slot} stays open: {} got keys of it meanwhile", self.target.id);
                 Err(Trouble::Slot(Stop::Failed(why)))
             }
+            Migration::Refused(refusal) => Err(CallError::Refused(refusal).into()),
         }
     }
 }

@@ -11,8 +11,9 @@ use crate::command::{
 };
 use link::contract::{FailoverMode, answer::Outcome};
 use std::time::{Duration, Instant};
+use tokio::{io::AsyncWriteExt, net::TcpListener};
 use valkey::{
-    SlotOwner,
+    Migration, SlotOwner,
     testing::{BOTH_VERSIONS, ServerVersion},
 };
 
@@ -193,5 +194,59 @@ async fn a_source_that_is_killed_in_the_middle_goes_on_when_it_is_back() {
         assert_eq!((count(&nodes[0], 5).await, count(&nodes[1], 5).await), (0, 100));
         let moves = patient(&nodes[1]).await.cluster_nodes().await.unwrap().myself().unwrap().moves.clone();
         assert!(moves.is_empty(), "{moves:?}");
+    }
+}
+
+/// Valkey lists them until it comes across them.
+#[tokio::test]
+async fn keys_whose_time_is_over_do_not_keep_a_slot_open() {
+    for version in BOTH_VERSIONS {
+        let start = |_| Node::start_with(version, &["--enable-debug-command", "yes"]);
+        let nodes = formed_of((0..6).map(start).collect()).await;
+        let target = nodes[1].id().await;
+        not_by_itself(&nodes).await;
+        patient(&nodes[0]).await.call(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]).await.unwrap();
+        fill(&nodes[0], 5, 300).await;
+        for index in 0..290 {
+            patient(&nodes[0]).await.call(&["PEXPIRE", &key(5, &index.to_string()), "1"]).await.unwrap();
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        assert_eq!(count(&nodes[0], 5).await, 300);
+        let outcome = nodes[0].run_within(migrate(SLOT, &target, 0), Duration::from_secs(10)).await;
+        assert!(matches!(&outcome, Outcome::Done(done) if done.moved.unwrap().keys == 10), "{outcome:?}");
+        assert_eq!((count(&nodes[0], 5).await, count(&nodes[1], 5).await), (0, 10));
+    }
+}
+
+/// It acknowledges one key, and then falls silent.
+async fn one_key_only(listener: TcpListener) {
+    let mut silent = Vec::new();
+    while let Ok((mut stream, _)) = listener.accept().await {
+        if silent.is_empty() {
+            stream.write_all(b"+OK\r\n+OK\r\n").await.unwrap();
+        }
+        silent.push(stream);
+    }
+}
+
+#[tokio::test]
+async fn of_an_interrupted_migrate_those_that_were_acknowledged_are_not_in_doubt() {
+    for version in BOTH_VERSIONS {
+        let nodes = formed(version).await;
+        fill(&nodes[0], 5, 3).await;
+        open(&nodes).await;
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (to, silence) = (listener.local_addr().unwrap(), Duration::from_millis(300));
+        tokio::spawn(one_key_only(listener));
+        let keys = ["0", "1", "2"].map(|name| key(5, name).into_bytes());
+        let mut here = patient(&nodes[0]).await;
+        let tries = here.migrate_twice(to, &keys, silence, false).await.unwrap();
+        assert!(matches!(tries.end, Migration::Interrupted(_)), "{tries:?}");
+        assert_eq!(tries.still_here, keys[1..]);
+        // One that is gone before: none is sent.
+        let tries = here.migrate_twice(to, &keys, silence, false).await.unwrap();
+        assert_eq!((tries.end, tries.still_here.len()), (Migration::NoKey, 0));
+        let gone = here.memory_usage(&keys).await.unwrap();
+        assert!(gone[0] == 0 && gone[1] > 0, "{gone:?}");
     }
 }
