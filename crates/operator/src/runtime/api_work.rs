@@ -120,8 +120,6 @@ pub struct ApiWork<K: Kind> {
 struct Done {
     /// The next pass sees something new.
     changed: bool,
-    /// Progress is told after this time.
-    tell_after: Option<Duration>,
 }
 
 impl<K: Kind> ApiWork<K> {
@@ -152,11 +150,10 @@ impl<K: Kind> ApiWork<K> {
             // A pass that began before this ended could do nothing at the API server.
             let held_back = controller.states.change_known(&id, |state| state.held_back());
             // So could one over a successor of the same name, which has a memory of its own.
-            let Done { changed, tell_after } = result.unwrap_or(Done { changed: true, tell_after: None });
-            if changed || held_back.unwrap_or(true) {
+            if result.map_or(true, |done| done.changed) || held_back.unwrap_or(true) {
                 controller.scope.queues.wake(&id.key);
             }
-            if let Some(time) = tell_after {
+            if let Some(time) = controller.states.change_known(&id, |state| state.tell_after()).flatten() {
                 tokio::time::sleep(time).await;
                 controller.scope.queues.wake(&id.key);
             }
@@ -172,7 +169,7 @@ impl<K: Kind> ApiWork<K> {
 
     async fn run(mut self, controller: &Controller<K>) -> Result<Done, Error> {
         if controller.kind.prepare(&self.object, &self.observation, &controller.scope).await {
-            return Ok(Done { changed: true, ..Done::default() });
+            return Ok(Done { changed: true });
         }
         let writes: Vec<&Step> = self.intent.steps.iter().filter(|step| step.command().is_none()).collect();
         let failures = act::act(&writes, &self.object, &self.id, controller).await;
@@ -183,7 +180,7 @@ impl<K: Kind> ApiWork<K> {
         let wrote = !writes.is_empty();
         if self.intent.silent {
             // Its objects are going as they should: nothing about it is news any more.
-            return Ok(Done { changed: wrote, ..Done::default() });
+            return Ok(Done { changed: wrote });
         }
         let failures: Vec<WriteFailure> = failures.into_iter().map(act::Failure::into_fact).collect();
         let stored = self.object.status();
@@ -191,7 +188,7 @@ impl<K: Kind> ApiWork<K> {
         let known = previous.as_ref().and_then(K::observed_generation);
         if wrote && failures.is_empty() && known == self.object.meta().generation {
             // What was repaired at once is no news. The next pass, which sees the result, tells.
-            return Ok(Done { changed: wrote, ..Done::default() });
+            return Ok(Done { changed: wrote });
         }
         if wrote {
             self.plan_again(failures.clone(), previous.as_ref(), controller);
@@ -200,28 +197,23 @@ impl<K: Kind> ApiWork<K> {
         failures.into_iter().next().map_or(Ok(()), |failure| {
             Err(Error::Write { step: failure.step, detail: failure.detail, refused: failure.refused })
         })?;
-        told.map(|tell_after| Done { changed: wrote, tell_after }).map_err(Error::from)
+        told.map(|()| Done { changed: wrote }).map_err(Error::from)
     }
 
     /// A status that cannot be written waits by itself.
-    async fn tell(
-        self,
-        previous: Option<&K::Status>,
-        controller: &Controller<K>,
-    ) -> Result<Option<Duration>, publish::Error> {
+    async fn tell(self, previous: Option<&K::Status>, controller: &Controller<K>) -> Result<(), publish::Error> {
         if controller.states.change(&self.id, |state| state.telling.left().is_some()) {
-            return Ok(None);
+            return Ok(());
         }
         let stored = controller.stored_status(&self.object, self.object.status());
         let told = async {
             let before = Before { previous, stored: stored.as_ref() };
-            let later = publish(&self.id, self.intent.status, before, controller).await?;
-            publish::others(&self.id, self.intent.other_statuses, controller).await?;
-            Ok(later)
+            publish(&self.id, self.intent.status, before, controller).await?;
+            publish::others(&self.id, self.intent.other_statuses, controller).await
         };
         let told = told.await;
         controller.states.change_known(&self.id, |state| match &told {
-            Ok(_) => state.telling.succeeded(),
+            Ok(()) => state.telling.succeeded(),
             Err(_) => drop(state.telling.failed()),
         });
         if let Err(error) = &told {

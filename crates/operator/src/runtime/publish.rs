@@ -17,7 +17,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, ApiResource, DynamicObject, PostParams};
 use planner::{Notice, OtherStatus, notices, whole_second};
 use serde_json::json;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -36,35 +36,34 @@ pub struct Before<'a, S> {
     pub stored: Option<&'a S>,
 }
 
-/// For how long progress was not told, if that was decided now.
 pub async fn publish<K: Kind>(
     id: &ObjectId,
     next: K::Status,
     Before { previous, stored }: Before<'_, K::Status>,
     controller: &Controller<K>,
-) -> Result<Option<Duration>, Error> {
+) -> Result<(), Error> {
     let now = whole_second(Timestamp::now());
     for event in controller.states.of(id).unpublished {
         tell(&event, id, now, controller).await?;
         controller.states.change(id, |state| state.event_published(&event));
     }
     if stored == Some(&next) {
-        return Ok(None);
+        return Ok(());
     }
     let next = plain::status(next);
     if stored == Some(&next) {
-        return Ok(None);
+        return Ok(());
     }
     let waits = controller.states.of(id).progress_waits();
     if waits && stored.is_some_and(|stored| K::is_progress(stored, &next)) {
-        return Ok(controller.states.change(id, |state| state.progress_kept()));
+        controller.states.change(id, |state| state.keep_progress());
+        return Ok(());
     }
     let before = previous.map(K::conditions).unwrap_or_default();
     for notice in notices(before, K::conditions(&next)) {
         tell(&notice, id, now, controller).await?;
     }
-    write(next, id, controller).await?;
-    Ok(None)
+    write(next, id, controller).await
 }
 
 /// Statuses of other objects of ours.

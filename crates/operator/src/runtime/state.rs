@@ -19,6 +19,7 @@ pub struct State<S> {
     pub work: Attempts,
     /// When progress that was not written is.
     progress_due: Option<Instant>,
+    tell_after: Option<Duration>,
     /// At the status and Events alone: what cannot be told holds no other write up.
     pub telling: Attempts,
     /// A pass could not begin its work at the API server.
@@ -29,9 +30,9 @@ pub struct State<S> {
 /// Numbers of pods that writes may bring about yet.
 #[derive(Clone, Debug, Default)]
 struct Sizes {
-    written: BTreeMap<ChildKey, u64>,
-    /// When their work ended without being sure of its end.
-    failed: Option<Instant>,
+    under_way: BTreeMap<ChildKey, u64>,
+    /// Of writes that failed, and when: those may come through yet, whatever is written afterwards.
+    failed: Vec<(ChildKey, u64, Instant)>,
 }
 
 /// The status this process wrote last, with the resource version the object has since, and when that was.
@@ -51,6 +52,7 @@ impl<S> Default for State<S> {
             altered_patches: BTreeMap::new(),
             work: Attempts::default(),
             progress_due: None,
+            tell_after: None,
             telling: Attempts::default(),
             held_back: false,
             sizes: Sizes::default(),
@@ -101,21 +103,23 @@ impl<S> State<S> {
             Step::Apply(step) => Some((step.key.clone(), step.manifest.pointer("/spec/replicas")?.as_u64()?)),
             _ => None,
         };
-        self.sizes = Sizes { written: steps.iter().filter_map(size).collect(), failed: None };
+        self.sizes.under_way = steps.iter().filter_map(size).collect();
     }
 
     /// What was written is in the cache; what failed may have come through all the same.
     pub fn has_written(&mut self, all: bool) {
-        match all {
-            true => self.sizes = Sizes::default(),
-            false => self.sizes.failed = Some(Instant::now()),
+        let under_way = std::mem::take(&mut self.sizes.under_way);
+        let now = Instant::now();
+        self.sizes.failed.retain(|(_, _, failed)| failed.elapsed() <= LATEST);
+        if !all {
+            self.sizes.failed.extend(under_way.into_iter().map(|(key, size)| (key, size, now)));
         }
     }
 
-    /// The number of pods that a write under way asks for.
+    /// The smallest number of pods that a write under way asks for.
     pub fn size_under_way(&self, key: &ChildKey) -> Option<u64> {
-        let over = self.sizes.failed.is_some_and(|failed| failed.elapsed() > LATEST);
-        self.sizes.written.get(key).filter(|_| !over).copied()
+        let failed = self.sizes.failed.iter().filter(|(of, _, failed)| of == key && failed.elapsed() <= LATEST);
+        failed.map(|(_, size, _)| *size).chain(self.sizes.under_way.get(key).copied()).min()
     }
 
     pub fn hold_back(&mut self) {
@@ -137,13 +141,20 @@ impl<S> State<S> {
         self.published.as_ref().is_some_and(|published| published.at.elapsed() < PROGRESS)
     }
 
-    /// Takes note that progress waits; for how long, if no other pass took note of it before.
-    pub fn progress_kept(&mut self) -> Option<Duration> {
+    /// Takes note that progress waits.
+    pub fn keep_progress(&mut self) {
         let now = Instant::now();
         let due = self.published.as_ref().map_or(now, |published| published.at + PROGRESS);
-        let is_new = self.progress_due.is_none_or(|noted| noted <= now);
-        self.progress_due = Some(due);
-        is_new.then(|| due.saturating_duration_since(now))
+        // Whoever noted an earlier time comes back then, and finds that it is too early.
+        if self.progress_due.is_none_or(|noted| noted <= now) {
+            self.progress_due = Some(due);
+            self.tell_after = Some(due.saturating_duration_since(now));
+        }
+    }
+
+    /// After which time a pass has to come back for progress, told once.
+    pub fn tell_after(&mut self) -> Option<Duration> {
+        self.tell_after.take()
     }
 
     pub fn keep_events(&mut self, events: &[Notice]) {
@@ -226,22 +237,33 @@ mod tests {
     #[test]
     fn a_size_may_come_about_until_its_write_is_known_to_have_ended() {
         let (key, mut memory) = (ChildKey::new(ChildKind::StatefulSet, "poc"), State::<()>::default());
-        let manifest = json!({ "spec": { "replicas": 3 } });
-        let apply = Apply { key: key.clone(), manifest, why: Why::Missing, evict: Vec::new(), uid: None };
-        memory.begins_to_write(&[Step::Apply(apply)]);
+        let apply = |size: u64| {
+            let manifest = json!({ "spec": { "replicas": size } });
+            Step::Apply(Apply { key: key.clone(), manifest, why: Why::Missing, evict: Vec::new(), uid: None })
+        };
+        memory.begins_to_write(&[apply(3)]);
         assert_eq!(memory.size_under_way(&key), Some(3));
-        memory.has_written(false);
-        assert_eq!(memory.size_under_way(&key), Some(3), "the answer may have been lost");
         memory.has_written(true);
         assert_eq!(memory.size_under_way(&key), None);
+        memory.begins_to_write(&[apply(6)]);
+        memory.has_written(false);
+        memory.begins_to_write(&[]);
+        memory.has_written(true);
+        assert_eq!(memory.size_under_way(&key), Some(6), "the answer may have been lost");
     }
 
     #[test]
     fn progress_is_told_once_a_second_and_never_forgotten() {
         let published = |at| Some(Published { version: "900".into(), status: (), at });
         let mut memory = State { published: published(Instant::now()), ..State::default() };
-        assert!(memory.progress_waits() && memory.progress_kept().is_some_and(|time| time <= PROGRESS));
-        assert_eq!(memory.progress_kept(), None, "one pass comes back for it, not each");
+        assert!(memory.progress_waits());
+        memory.keep_progress();
+        assert!(memory.tell_after().is_some_and(|time| time <= PROGRESS));
+        memory.keep_progress();
+        assert_eq!(memory.tell_after(), None, "one pass comes back for it, not each");
+        memory.progress_due = Some(Instant::now());
+        memory.keep_progress();
+        assert!(memory.tell_after().is_some(), "a later write moved it on, and who came back waits again");
         memory.published = Instant::now().checked_sub(PROGRESS).and_then(published);
         assert!(!memory.progress_waits());
     }

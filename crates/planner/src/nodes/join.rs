@@ -56,16 +56,18 @@ pub(crate) fn pairings<'a>(model: &ClusterModel<'a>) -> Vec<Pairing<'a>> {
 /// replica that is to follow it in the end may be the copy of those slots until they have moved.
 fn stand_ins<'a>(model: &ClusterModel<'a>, primaries: &[Member<'a>], pairings: &[Pairing<'a>]) -> Vec<Pairing<'a>> {
     let drained = model.owners().iter().any(|owner| is_spare(primaries, owner));
-    if !drained || !model.map.agrees() || !views::missing(model).is_empty() {
+    let is_clear = model.all_answer() && model.map.agrees() && views::missing(model).is_empty();
+    if !drained || !is_clear {
         return Vec::new();
     }
+    let at_rest = at_rest(model);
     let goes = |member: &&Member| !member.wanted && !member.pod.terminating && member.membership == Membership::Ours;
     let idle = |member: &&Member| member.is(Role::Primary) && is_unattached(model, primaries, member);
     let lacks = |primary: &&Member<'a>| {
         let comes = pairings.iter().filter(|pair| pair.primary.name() == primary.name());
         replicas(model, primary).len() + comes.count() < model.target.replicas_per_master
     };
-    let idle = model.members.iter().filter(goes).filter(idle);
+    let idle = model.members.iter().filter(goes).filter(idle).filter(|member| at_rest(member));
     primaries
         .iter()
         .filter(lacks)
@@ -155,7 +157,10 @@ fn is_unattached(model: &ClusterModel, primaries: &[Member], member: &Member) ->
     let nothing_attributed = model.map.attributed(&facts.node_id).is_empty();
     match (member.membership, facts.role) {
         (Membership::Fresh, _) => true,
-        (Membership::Ours, Role::Primary) => facts.keys == 0 && facts.summary.slots_mine == 0 && nothing_attributed,
+        (Membership::Ours, Role::Primary) => {
+            let empty = facts.keys == 0 && facts.summary.slots_mine == 0 && nothing_attributed;
+            empty && !open_slots::may_hold_keys(model, &facts.node_id)
+        }
         (Membership::Ours, Role::Replica) => follows_nothing(model, primaries, member),
         _ => false,
     }

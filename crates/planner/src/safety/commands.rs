@@ -283,6 +283,8 @@ fn replicate(
     let replaceable =
         facts.keys == 0 || facts.role == Role::Replica && (orphan || is_spare(facts, commands, target, seen));
     ensure(replaceable, "it holds data that may be the only copy")?;
+    let expects_keys = facts.role == Role::Primary && may_hold_keys(&facts.node_id, seen);
+    ensure(!expects_keys, "a slot is half moved to it")?;
     let mut primaries = answering(seen).filter(|(_, other)| other.node_id == *id);
     let primary =
         primaries.next().map(|(_, other)| other).ok_or("the primary is no node of this cluster that answers")?;

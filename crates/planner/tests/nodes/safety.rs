@@ -240,6 +240,10 @@ fn a_node_with_slots_or_the_only_copy_of_data_is_not_made_a_replica() {
     assert!(rule(pods(primary(1, 0, "20-29")), 1, follow()).contains("owns slots"));
     assert!(rule(pods(primary(1, 3, "")), 1, follow()).contains("only copy"));
     assert!(rule(pods(replica(1, "9", 4)), 1, follow()).contains("only copy"));
+    let mut giving = primary(2, 0, "0-9");
+    let own = giving.view.iter_mut().flat_map(|view| &mut view.nodes).filter(|node| node.myself);
+    own.for_each(|node| node.moves = vec![SlotMove { slot: 5, other: "1".into(), importing: false }]);
+    assert!(rule(vec![primary(1, 0, ""), giving], 1, follow()).contains("half moved to it"));
     assert_eq!(verdict(pods(primary(1, 0, "")), 1, follow()), Ok(()));
     assert_eq!(verdict(vec![primary(1, 0, ""), primary(2, 0, "")], 1, follow()), Ok(()), "a new shard");
 }

@@ -113,7 +113,10 @@ async fn settled(node: &Node, copies: usize) -> bool {
     let info = connection.info(&["replication"]).await.unwrap();
     let linked = !info.is_replica() || info.text("master_link_status") == Some("up");
     let replicas = view.nodes.iter().filter(|node| !node.primary_node_id.is_empty()).count();
-    view.summary.is_some_and(|summary| summary.state_ok) && linked && replicas == copies
+    // Until replicas are in their primaries' shards, 8.1 does not start again from the nodes.conf it wrote.
+    let shards = connection.call(&["CLUSTER", "SHARDS"]).await.unwrap().into_items().map_or(0, |shards| shards.len());
+    let paired = shards == view.nodes.len() - copies;
+    view.summary.is_some_and(|summary| summary.state_ok) && linked && replicas == copies && paired
 }
 
 pub async fn eventually(what: &str, mut reached: impl AsyncFnMut() -> bool) {
