@@ -239,13 +239,15 @@ impl Connection {
     }
 
     /// Closes the connections over which a server at this client's address sends keys here. What it gave up to wait for may still be on
-    /// its way over them, for as long as the network repeats it, and would be written over newer values.
+    /// its way over them, for as long as the network repeats it, and would be written over newer values. Such a connection begins with
+    /// SELECT, which is its last command while the first key is still coming. Another client at that address whose last command is
+    /// SELECT is closed with them: it connects again, as after any cut.
     pub async fn end_migrations_from_here(&mut self) -> Result<(), CallError> {
         let own = self.call(&["CLIENT", "INFO"]).await?.into_text();
         let all = self.call(&["CLIENT", "LIST", "TYPE", "normal"]).await?.into_text();
         let host = |line: &str| field(line, "addr").and_then(|addr| Some(addr.rsplit_once(':')?.0.to_owned()));
         let sends = |line: &&str| {
-            ["restore-asking", "NULL"].iter().any(|command| field(line, "cmd") == Some(command))
+            ["restore-asking", "select", "NULL"].iter().any(|command| field(line, "cmd") == Some(command))
                 && host(line) == host(&own)
         };
         for id in all.lines().filter(sends).filter_map(|line| field(line, "id")) {

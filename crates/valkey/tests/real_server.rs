@@ -85,11 +85,13 @@ async fn connections_that_bring_keys_are_closed_and_no_others() {
     for version in BOTH_VERSIONS {
         let server = server(version, &[]);
         let open = async || Connection::open(&server.tcp_address(), Duration::from_secs(5)).await.unwrap();
-        let (mut brings, mut reads, mut own) = (open().await, open().await, open().await);
+        let (mut brings, mut begins) = (open().await, open().await);
+        let (mut reads, mut own) = (open().await, open().await);
         assert!(brings.call(&["RESTORE-ASKING", "key", "0", "no value"]).await.is_err());
+        begins.call(&["SELECT", "0"]).await.unwrap();
         reads.ping().await.unwrap();
         own.end_migrations_from_here().await.unwrap();
-        assert!(brings.ping().await.is_err());
+        assert!(brings.ping().await.is_err() && begins.ping().await.is_err());
         assert_eq!((reads.ping().await.unwrap(), own.ping().await.unwrap()), ("PONG".into(), "PONG".into()));
     }
 }
