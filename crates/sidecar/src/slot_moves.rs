@@ -25,7 +25,9 @@ pub struct Opened {
     pub history: String,
     /// The target had no key of it before: whatever it has since, it has from that process or from clients that were sent there.
     pub empty_there: bool,
-    /// Keys of a MIGRATE that was never answered: the target may take them in later.
+    /// Of a MIGRATE that was given up, or that nobody waited for: more may still come to the target.
+    pub to_cut: bool,
+    /// Keys that were here after such a MIGRATE: the target may take them in later.
     pub unanswered: BTreeSet<Vec<u8>>,
 }
 
@@ -89,12 +91,14 @@ impl SlotMoves {
 
     pub fn unanswered(&self, slot: u16, keys: &[Vec<u8>]) {
         if let Some(opened) = self.opened.lock().get_mut(&slot) {
+            opened.to_cut = true;
             opened.unanswered.extend(keys.iter().cloned());
         }
     }
 
     pub fn answered(&self, slot: u16) {
         if let Some(opened) = self.opened.lock().get_mut(&slot) {
+            opened.to_cut = false;
             opened.unanswered.clear();
         }
     }
@@ -119,10 +123,13 @@ mod tests {
     fn what_another_process_or_target_was_given_is_not_known() {
         let moves = SlotMoves::default();
         let (target, history, unanswered) = (NodeId::new("t"), "r".to_owned(), BTreeSet::new());
-        moves.open(5, Opened { target: target.clone(), history, empty_there: true, unanswered });
+        moves.open(5, Opened { target: target.clone(), history, empty_there: true, to_cut: false, unanswered });
         moves.unanswered(5, &[b"k".to_vec()]);
         assert_eq!(moves.opened(5, &target, "r").map(|opened| opened.unanswered.len()), Some(1));
         assert!(moves.opened(5, &target, "s").is_none() && moves.opened(5, &"u".into(), "r").is_none());
+        assert!(moves.opened(5, &target, "r").is_some_and(|opened| opened.to_cut));
+        moves.answered(5);
+        assert!(moves.opened(5, &target, "r").is_some_and(|opened| !opened.to_cut && opened.unanswered.is_empty()));
         moves.close(5);
         assert!(moves.opened(5, &target, "r").is_none());
     }

@@ -36,6 +36,8 @@ pub enum Migration {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tries {
     pub end: Migration,
+    /// The other end fell silent in one of them: what was sent may still be on its way there.
+    pub given_up: bool,
     /// Keys that were still here right after the last.
     pub still_here: Vec<Vec<u8>>,
 }
@@ -94,6 +96,11 @@ impl Migration {
 }
 
 impl Tries {
+    pub fn once(keys: &[Vec<u8>], end: Migration) -> Self {
+        let given_up = matches!(end, Migration::Interrupted(_));
+        Self { end, given_up, still_here: if given_up { keys.to_vec() } else { Vec::new() } }
+    }
+
     /// `answers`: to both tries, and whether each key is here then.
     fn of(keys: &[Vec<u8>], answers: Vec<Reply>) -> Result<Self, CallError> {
         let mut answers = answers.into_iter();
@@ -101,15 +108,16 @@ impl Tries {
             return Err(CallError::Unexpected { command: "EXEC" });
         };
         let (first, second) = (Migration::of(first)?, Migration::of(second)?);
+        let given_up = [&first, &second].iter().any(|answer| matches!(answer, Migration::Interrupted(_)));
         let end = if first == Migration::Done { first } else { second };
         let here = keys.iter().zip(answers).filter(|(_, here)| here.number() != Some(0));
-        Ok(Self { end, still_here: here.map(|(key, _)| key.clone()).collect() })
+        Ok(Self { end, given_up, still_here: here.map(|(key, _)| key.clone()).collect() })
     }
 
     /// None was sent.
     fn not_begun(refusal: Refusal) -> Self {
         let end = if has_gone(&refusal) { Migration::NoKey } else { Migration::Refused(refusal) };
-        Self { end, still_here: Vec::new() }
+        Self { end, given_up: false, still_here: Vec::new() }
     }
 }
 

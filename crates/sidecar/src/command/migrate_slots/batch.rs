@@ -128,7 +128,7 @@ impl<'a> Ends<'a> {
 
     fn note(&self, slot: u16, empty_there: bool) {
         let (target, history, unanswered) = (self.target.id.clone(), self.history.clone(), BTreeSet::new());
-        let opened = Opened { target, history, empty_there, unanswered };
+        let opened = Opened { target, history, empty_there, to_cut: false, unanswered };
         self.execution.context.shared.slot_moves.open(slot, opened);
     }
 

@@ -164,17 +164,15 @@ impl<'a> KeyMove<'a> {
         let (keys, to): (Vec<_>, _) = (gone.into_iter().map(|(key, _)| key).collect(), self.target.address);
         let silence = sending(0, self.node_timeout).silence.min(self.execution.left());
         let end = self.here.migrate(to, &keys, silence, false).await?;
-        self.judge(slot, Tries { end, still_here: keys }, false)
+        self.answered(slot, Tries::once(&keys, end), false).await
     }
 
     /// A key that a client deleted here after its MIGRATE was given up may have come to life on the other end.
     async fn see_to_unanswered(&mut self, slot: u16) -> Result<(), Trouble> {
         let moves = &self.execution.context.shared.slot_moves;
         let opened = moves.opened(slot, &self.target.id, &self.history);
-        let keys: Vec<_> = opened.map(|opened| opened.unanswered).unwrap_or_default().into_iter().collect();
-        if keys.is_empty() {
-            return Ok(());
-        }
+        let Some(opened) = opened.filter(|opened| opened.to_cut) else { return Ok(()) };
+        let keys: Vec<_> = opened.unanswered.into_iter().collect();
         self.other().end_migrations_from_here().await?;
         let (here, there) = (self.here.memory_usage(&keys).await?, self.other().exist(&keys).await?);
         let mut only_there = keys.iter().zip(here.iter().zip(there)).filter(|(_, (here, there))| **here == 0 && *there);
@@ -238,22 +236,31 @@ impl<'a> KeyMove<'a> {
         let (to, silence) = (self.target.address, sending.silence.min(self.execution.left() / 3));
         let opened = self.execution.context.shared.slot_moves.opened(slot, &self.target.id, &self.history);
         let replace = replace || opened.is_some_and(|opened| opened.empty_there && !sending.twice);
+        // Without the answer it is not known which keys went; only that more may come.
+        self.execution.context.shared.slot_moves.unanswered(slot, &[]);
         let tries = match sending.twice {
             true => self.here.migrate_twice(to, keys, silence, replace).await?,
-            false => {
-                let end = self.here.migrate(to, keys, silence, replace).await?;
-                Tries { end, still_here: keys.to_vec() }
-            }
+            false => Tries::once(keys, self.here.migrate(to, keys, silence, replace).await?),
         };
-        self.judge(slot, tries, silence < sending.silence)
+        self.answered(slot, tries, silence < sending.silence).await
+    }
+
+    /// Also after a second try that came through: a client that deletes a key there must not see the first try bring it back.
+    async fn answered(&mut self, slot: u16, tries: Tries, hurried: bool) -> Result<(), Trouble> {
+        let moves = &self.execution.context.shared.slot_moves;
+        match tries.given_up {
+            true => moves.unanswered(slot, &tries.still_here),
+            false => moves.answered(slot),
+        }
+        self.judge(slot, tries.end, hurried)?;
+        self.see_to_unanswered(slot).await
     }
 
     /// `hurried`: it got less time than it should have.
-    fn judge(&self, slot: u16, tries: Tries, hurried: bool) -> Result<(), Trouble> {
-        match tries.end {
+    fn judge(&self, slot: u16, end: Migration, hurried: bool) -> Result<(), Trouble> {
+        match end {
             Migration::Done | Migration::NoKey => Ok(()),
             Migration::Interrupted(why) => {
-                self.execution.context.shared.slot_moves.unanswered(slot, &tries.still_here);
                 let why = format!("slot {slot} stays open: its keys did not get to {}: {why}", self.target.id);
                 Err(Trouble::All(if hurried { Stop::Late(why) } else { Stop::Failed(why) }))
             }
