@@ -5,9 +5,12 @@ use super::{
     keys::{count, fill, key, owns, patient, value},
     open_slots::{open, send},
 };
-use crate::command::{
-    execution::Execution,
-    migrate_slots::{batch::Ends, other_end::OtherEnd},
+use crate::{
+    command::{
+        execution::Execution,
+        migrate_slots::{batch::Ends, other_end::OtherEnd},
+    },
+    slot_moves::history,
 };
 use link::contract::{FailoverMode, answer::Outcome};
 use std::{
@@ -197,6 +200,32 @@ async fn a_source_that_is_killed_in_the_middle_goes_on_when_it_is_back() {
         assert_eq!((count(&nodes[0], 5).await, count(&nodes[1], 5).await), (0, 100));
         let moves = patient(&nodes[1]).await.cluster_nodes().await.unwrap().myself().unwrap().moves.clone();
         assert!(moves.is_empty(), "{moves:?}");
+    }
+}
+
+/// The operator's line breaks while a MIGRATE waits for a target that hangs.
+#[tokio::test]
+async fn a_command_that_is_broken_off_leaves_a_note_of_what_is_on_its_way() {
+    for version in BOTH_VERSIONS {
+        let nodes = formed(version).await;
+        let target = nodes[1].id().await;
+        not_by_itself(&nodes).await;
+        fill(&nodes[0], 5, 60_000).await;
+        let history = history(&patient(&nodes[0]).await.info(&["server", "replication"]).await.unwrap());
+        let hang = async {
+            eventually("keys arrive", async || count(&nodes[1], 5).await > 0).await;
+            nodes[1].server.freeze().unwrap();
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        };
+        tokio::select! {
+            outcome = nodes[0].run(migrate(SLOT, &target, 0)) => panic!("{outcome:?}"),
+            () = hang => {}
+        }
+        let opened = nodes[0].context.shared.slot_moves.opened(5, &target.as_str().into(), &history).unwrap();
+        assert!(opened.to_cut && opened.unanswered.is_empty(), "{opened:?}");
+        nodes[1].server.thaw().unwrap();
+        eventually("it is finished", async || owned(&nodes, &target).await).await;
+        assert_eq!((count(&nodes[0], 5).await, count(&nodes[1], 5).await), (0, 60_000));
     }
 }
 
