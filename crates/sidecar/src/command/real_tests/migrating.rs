@@ -1,7 +1,7 @@
 //! Slots that go from one primary to another, both ways.
 
 use super::{
-    cluster::{Node, eventually, failover, formed, migrate},
+    cluster::{DEADLINE, Node, eventually, failover, formed, migrate},
     keys::{FIELDS, LIBRARY, count, fill, key, make_all, owns, patient, picture, value},
     open_slots::moves as moves_of,
 };
@@ -198,10 +198,10 @@ async fn it_is_not_done_before_the_targets_replica_has_the_keys() {
         fill(&nodes[0], 5, 20).await;
         nodes[4].server.freeze().unwrap();
         let began = Instant::now();
-        let late = nodes[0].run_within(migrate((5, 5), &target, 0), Duration::from_secs(30)).await;
+        let late = nodes[0].run(migrate((5, 5), &target, 0)).await;
         nodes[4].server.thaw().unwrap();
         assert!(matches!(&late, Outcome::Failed(failed) if failed.detail.contains("replica")), "{late:?}");
-        assert!(began.elapsed() < Duration::from_secs(8), "others of this node wait: {:?}", began.elapsed());
+        assert!(began.elapsed() < DEADLINE / 2, "others of this node wait: {:?}", began.elapsed());
         eventually("the replica follows", async || {
             matches!(nodes[0].run(migrate((5, 5), &target, 0)).await, Outcome::Done(_))
         })
@@ -239,9 +239,7 @@ async fn a_node_that_is_to_hand_over_ends_its_moves_between_two_batches() {
     let moves = &nodes[0].context.shared.slot_moves;
     let stop = async {
         eventually("some have moved", async || owns(&nodes[1], 0).await).await;
-        let began = Instant::now();
-        let stopped = moves.stop(Duration::from_secs(10)).await;
-        assert!(began.elapsed() < Duration::from_millis(1_500), "{:?}", began.elapsed());
+        let stopped = moves.stop(DEADLINE).await;
         let refused = nodes[0].run_within(migrate((0, 1_499), &target, 0), Duration::from_millis(200)).await;
         assert!(matches!(refused, Outcome::Failed(_)), "{refused:?}");
         drop(stopped);

@@ -13,10 +13,7 @@ use crate::{
     slot_moves::history,
 };
 use link::contract::{FailoverMode, answer::Outcome};
-use std::{
-    net::SocketAddr,
-    time::{Duration, Instant},
-};
+use std::{net::SocketAddr, time::Duration};
 use tokio::{io::AsyncWriteExt, net::TcpListener};
 use valkey::{
     Migration, SlotOwner,
@@ -96,9 +93,9 @@ async fn delete_all(node: &Node, slot: u16) {
     connection.pipeline(&delete.collect::<Vec<_>>()).await.unwrap();
 }
 
-/// While one MIGRATE waits for a target that hangs, the source serves nobody; it is not made to wait for another.
+/// While one MIGRATE waits for a target that hangs, the source serves nobody: it is not made to wait for the next slot's.
 #[tokio::test]
-async fn a_target_that_hangs_does_not_silence_the_source_for_long() {
+async fn nothing_more_is_sent_to_a_target_that_hangs() {
     let nodes = formed(ServerVersion::V8_1).await;
     let target = nodes[1].id().await;
     for slot in 0..200 {
@@ -107,18 +104,10 @@ async fn a_target_that_hangs_does_not_silence_the_source_for_long() {
     let hang = async {
         eventually("keys arrive", async || owns(&nodes[1], 3).await).await;
         nodes[1].server.freeze().unwrap();
-        let (mut connection, mut longest) = (patient(&nodes[0]).await, Duration::ZERO);
-        let until = Instant::now() + Duration::from_secs(8);
-        while Instant::now() < until {
-            let began = Instant::now();
-            connection.ping().await.unwrap();
-            longest = longest.max(began.elapsed());
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        longest
     };
-    let (outcome, longest) = tokio::join!(nodes[0].run(migrate((0, 199), &target, 0)), hang);
-    assert!(longest < Duration::from_millis(2_900), "{longest:?} {outcome:?}");
+    let (outcome, ()) = tokio::join!(nodes[0].run(migrate((0, 199), &target, 0)), hang);
+    let failed = failed_migrates(&nodes[0]).await;
+    assert!(failed <= 2, "{failed} MIGRATEs waited for it, and only the one under way is tried twice: {outcome:?}");
     nodes[1].server.thaw().unwrap();
 }
 
@@ -215,7 +204,9 @@ async fn a_command_that_is_broken_off_leaves_a_note_of_what_is_on_its_way() {
         let hang = async {
             eventually("keys arrive", async || count(&nodes[1], 5).await > 0).await;
             nodes[1].server.freeze().unwrap();
-            tokio::time::sleep(Duration::from_millis(200)).await;
+            let moves = &nodes[0].context.shared.slot_moves;
+            let waits = || moves.opened(5, &target.as_str().into(), &history).is_some_and(|opened| opened.to_cut);
+            eventually("a MIGRATE waits for it", async || waits()).await;
         };
         tokio::select! {
             outcome = nodes[0].run(migrate(SLOT, &target, 0)) => panic!("{outcome:?}"),
@@ -242,6 +233,7 @@ async fn keys_whose_time_is_over_do_not_keep_a_slot_open() {
         for index in 0..290 {
             patient(&nodes[0]).await.call(&["PEXPIRE", &key(5, &index.to_string()), "1"]).await.unwrap();
         }
+        // Whoever asked for one of them would have it go.
         tokio::time::sleep(Duration::from_millis(20)).await;
         assert_eq!(count(&nodes[0], 5).await, 300);
         let outcome = nodes[0].run_within(migrate(SLOT, &target, 0), Duration::from_secs(10)).await;
